@@ -1,0 +1,1 @@
+//! The HTTP API: routes, one file a resource, errors, rights, pages.

@@ -1,0 +1,219 @@
+//! What every room must know of types at once: each type with its active revision, compiled and ready.
+//!
+//! A snapshot is read without waiting. It is made anew when the store says that the catalogue changed; a revision shows
+//! up in it only once its plugin is compiled, and until then the one before serves on.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use parking_lot::RwLock;
+use serde_json::Value;
+use tokio::sync::Mutex;
+
+use crate::{
+    domain::{
+        id::{Digest, NamespaceId, TypeId},
+        plugin::{Manifest, PluginRow, Revision, TypeRow},
+    },
+    plugin::{Host, Plugin, Refusal, Rights},
+    schema::Schema,
+    store::{Store, read::Catalogue},
+};
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Store(#[from] crate::store::Error),
+    #[error("plugin {digest} cannot be loaded: {why}")]
+    Plugin { digest: Digest, why: Refusal },
+    #[error("the store has no bytes for plugin {0}")]
+    Missing(Digest),
+    #[error("type {type_id:?} has no revision {number}")]
+    NoRevision { type_id: TypeId, number: i64 },
+    #[error("plugin {digest}: {why}")]
+    Schema { digest: Digest, why: String },
+}
+
+/// A revision that can run.
+pub struct Ready {
+    pub revision: Revision,
+    pub manifest: Arc<Manifest>,
+    pub schema: Arc<Schema>,
+    pub plugin: Arc<dyn Plugin>,
+    pub rights: Rights,
+}
+
+pub struct TypeEntry {
+    pub row: TypeRow,
+    pub revisions: BTreeMap<i64, Revision>,
+    /// The revision that serves now.
+    pub active: Arc<Ready>,
+}
+
+#[derive(Default)]
+pub struct Snapshot {
+    pub catalogue: Catalogue,
+    by_id: HashMap<TypeId, Arc<TypeEntry>>,
+    by_name: HashMap<(NamespaceId, String), Arc<TypeEntry>>,
+}
+
+impl Snapshot {
+    pub fn by_id(&self, id: TypeId) -> Option<&Arc<TypeEntry>> {
+        self.by_id.get(&id)
+    }
+
+    pub fn by_name(&self, namespace: NamespaceId, name: &str) -> Option<&Arc<TypeEntry>> {
+        self.by_name.get(&(namespace, name.to_owned()))
+    }
+
+    /// A namespace's types, in order of name.
+    pub fn types(&self, namespace: NamespaceId) -> Vec<&Arc<TypeEntry>> {
+        let mut types: Vec<_> = self.by_id.values().filter(|t| t.row.namespace_id == namespace).collect();
+        types.sort_by(|a, b| a.row.name.cmp(&b.row.name));
+        types
+    }
+
+    pub fn plugin(&self, namespace: NamespaceId, digest: Digest) -> Option<&PluginRow> {
+        self.catalogue.plugins.iter().find(|p| p.namespace_id == namespace && p.digest == digest)
+    }
+}
+
+struct Compiled {
+    plugin: Arc<dyn Plugin>,
+    manifest: Arc<Manifest>,
+    schema: Arc<Schema>,
+}
+
+/// The handle. Cheap to clone.
+#[derive(Clone)]
+pub struct Catalog {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: Store,
+    host: Arc<dyn Host>,
+    snapshot: RwLock<Arc<Snapshot>>,
+    compiled: Mutex<HashMap<Digest, Arc<Compiled>>>,
+    refreshing: Mutex<()>,
+}
+
+impl Catalog {
+    /// Reads everything and compiles every active revision.
+    pub async fn load(store: Store, host: Arc<dyn Host>) -> Result<Self, Error> {
+        let inner = Inner {
+            store,
+            host,
+            snapshot: RwLock::default(),
+            compiled: Mutex::default(),
+            refreshing: Mutex::default(),
+        };
+        let catalog = Self { inner: Arc::new(inner) };
+        catalog.refresh().await?;
+        Ok(catalog)
+    }
+
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.inner.snapshot.read())
+    }
+
+    pub fn host(&self) -> &Arc<dyn Host> {
+        &self.inner.host
+    }
+
+    /// Takes in what has changed. A type whose new revision cannot be loaded keeps the one it had.
+    pub async fn refresh(&self) -> Result<(), Error> {
+        let _one_at_a_time = self.inner.refreshing.lock().await;
+        let before = self.snapshot();
+        if before.catalogue.version == self.inner.store.read().catalogue_version().await? && !before.by_id.is_empty() {
+            return Ok(());
+        }
+        let catalogue = self.inner.store.read().catalogue().await?;
+        let mut next = Snapshot::default();
+        for row in &catalogue.types {
+            let revisions: BTreeMap<i64, Revision> = catalogue
+                .revisions
+                .iter()
+                .filter(|(id, _)| *id == row.id)
+                .map(|(_, r)| (r.number, r.clone()))
+                .collect();
+            let old = before.by_id(row.id);
+            let active = match (old, revisions.get(&row.active)) {
+                (Some(old), Some(revision)) if old.active.revision == *revision => Arc::clone(&old.active),
+                (_, Some(revision)) => match self.ready(row.namespace_id, revision, &catalogue).await {
+                    Ok(ready) => ready,
+                    Err(error) => {
+                        tracing::error!(lapse.r#type = %row.name, revision = revision.number, %error, "a revision cannot be loaded; the one before serves on");
+                        match old {
+                            Some(old) => Arc::clone(&old.active),
+                            None => continue,
+                        }
+                    }
+                },
+                (_, None) => continue,
+            };
+            let entry = Arc::new(TypeEntry { row: row.clone(), revisions, active });
+            next.by_id.insert(row.id, Arc::clone(&entry));
+            next.by_name.insert((row.namespace_id, row.name.as_str().to_owned()), entry);
+        }
+        next.catalogue = catalogue;
+        *self.inner.snapshot.write() = Arc::new(next);
+        Ok(())
+    }
+
+    /// A revision of a type, ready to run, whether or not it is the active one.
+    pub async fn revision(&self, type_id: TypeId, number: i64) -> Result<Arc<Ready>, Error> {
+        let snapshot = self.snapshot();
+        let missing = || Error::NoRevision { type_id, number };
+        let entry = snapshot.by_id(type_id).ok_or_else(missing)?;
+        if entry.active.revision.number == number {
+            return Ok(Arc::clone(&entry.active));
+        }
+        let revision = entry.revisions.get(&number).ok_or_else(missing)?;
+        self.ready(entry.row.namespace_id, revision, &snapshot.catalogue).await
+    }
+
+    async fn ready(
+        &self,
+        namespace: NamespaceId,
+        revision: &Revision,
+        catalogue: &Catalogue,
+    ) -> Result<Arc<Ready>, Error> {
+        let compiled = self.compiled(namespace, revision.digest, catalogue).await?;
+        Ok(Arc::new(Ready {
+            revision: revision.clone(),
+            manifest: Arc::clone(&compiled.manifest),
+            schema: Arc::clone(&compiled.schema),
+            plugin: Arc::clone(&compiled.plugin),
+            rights: Rights(revision.grants.clone().into()),
+        }))
+    }
+
+    /// Each digest is compiled once, and never on a thread that dispatches.
+    async fn compiled(
+        &self,
+        namespace: NamespaceId,
+        digest: Digest,
+        catalogue: &Catalogue,
+    ) -> Result<Arc<Compiled>, Error> {
+        let mut all = self.inner.compiled.lock().await;
+        if let Some(compiled) = all.get(&digest) {
+            return Ok(Arc::clone(compiled));
+        }
+        let row = catalogue.plugins.iter().find(|p| p.digest == digest).ok_or(Error::Missing(digest))?;
+        let bytes = self.inner.store.read().plugin_bytes(namespace, digest).await?.ok_or(Error::Missing(digest))?;
+        let schema = Schema::compile(&row.manifest.payload_schema).map_err(|why| Error::Schema { digest, why })?;
+        let plugin = self.inner.host.load(digest, bytes.into()).await.map_err(|why| Error::Plugin { digest, why })?;
+        let compiled =
+            Arc::new(Compiled { plugin, manifest: Arc::new(row.manifest.clone()), schema: Arc::new(schema) });
+        all.insert(digest, Arc::clone(&compiled));
+        Ok(compiled)
+    }
+}
+
+/// Checks a payload against a revision's schema.
+pub fn check_payload(ready: &Ready, payload: &Value) -> Result<(), Vec<crate::schema::Fault>> {
+    ready.schema.check(payload, "/payload")
+}

@@ -1,0 +1,1 @@
+//! Compensation lanes: claim, run, back off, dead letter, redrive.

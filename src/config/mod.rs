@@ -1,0 +1,129 @@
+//! Settings: a struct per concern. `default.toml` holds every default, with what it means.
+
+use serde::{Deserialize, Serialize};
+use std::{net::SocketAddr, path::PathBuf};
+
+use crate::domain::time::DurationMs;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    pub server: Server,
+    pub store: Store,
+    pub dispatch: Dispatch,
+    pub compensation: Compensation,
+    pub plugin: Plugin,
+    pub log: Log,
+}
+
+/// The HTTP API.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Server {
+    pub listen: SocketAddr,
+    /// Requests that one API key may make in a second; 0 for no limit.
+    pub rate_limit: u32,
+    /// How long resolve and cancel wait for a decision that is under way.
+    pub firing_wait: DurationMs,
+    /// How long a stop may take before what still runs is left to its lease.
+    pub drain: DurationMs,
+}
+
+/// The database.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Store {
+    /// Where the database, the server's key and the compile cache stand.
+    pub data: PathBuf,
+    /// Operations of one class that may wait to be written.
+    pub queue: usize,
+    /// Operations in one transaction.
+    pub batch: usize,
+    /// Connections for reading.
+    pub readers: usize,
+}
+
+/// From due to decided.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dispatch {
+    /// Timers that a node holds in memory to their instant; what exceeds it is left to the backlog.
+    pub holder: usize,
+    /// Threads for pure decisions; 0 for one a core.
+    pub threads: usize,
+    /// Expiries of one type that run at once, where its revision does not say.
+    pub concurrency: u32,
+    /// How long a claimed timer is a node's alone.
+    pub lease: DurationMs,
+    /// Whether overdue timers are looked for. Only a test switches it off.
+    pub backlog: bool,
+    /// Overdue timers started in a second; 0 for no limit.
+    pub drain_rate: u32,
+}
+
+/// The lanes of compensations.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Compensation {
+    /// Compensations of one (type, kind) that run at once.
+    pub concurrency: u32,
+    pub lease: DurationMs,
+    /// Attempts, and the waits in between.
+    pub attempts: u32,
+    pub initial: DurationMs,
+    pub max: DurationMs,
+}
+
+/// The sandbox.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plugin {
+    /// The largest component, in bytes.
+    pub max_component_bytes: u64,
+    /// The longest compilation.
+    pub compile_timeout: DurationMs,
+    /// CPU time of one call.
+    pub cpu: DurationMs,
+    /// Wall time of one pure call: a hard stop far above `cpu`, for a machine that is busy.
+    pub wall: DurationMs,
+    /// Wall time of one call with effects.
+    pub effect_wall: DurationMs,
+    /// Linear memory of one call, in bytes.
+    pub memory_bytes: u64,
+    /// Bytes in one call's answer.
+    pub output_bytes: u64,
+    /// Host calls other than `log` in one call.
+    pub host_calls: u32,
+    /// Log lines kept of one call, and bytes in each.
+    pub log_lines: u32,
+    pub log_line_bytes: u32,
+    /// Time of one HTTP request, and bytes in its answer.
+    pub http_timeout: DurationMs,
+    pub http_body_bytes: u64,
+}
+
+/// What is logged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Log {
+    /// As for `tracing_subscriber::EnvFilter`.
+    pub filter: String,
+    pub format: LogFormat,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    Json,
+}
+
+/// Every default, with what it means.
+pub const DEFAULTS: &str = include_str!("default.toml");
+
+impl Default for Config {
+    fn default() -> Self {
+        toml::from_str(DEFAULTS).unwrap_or_else(|e| unreachable!("the embedded defaults are whole: {e}"))
+    }
+}

@@ -1,0 +1,1 @@
+//! Slots by the local clock, every shard this node's own.

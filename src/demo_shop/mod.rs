@@ -1,0 +1,1 @@
+//! The demo shop: a tiny order, inventory and coupon service to try Lapse on.

@@ -1,0 +1,1 @@
+//! From due to decided: the holder, the lanes of the types, settling, the backlog.

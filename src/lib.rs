@@ -1,0 +1,18 @@
+//! Lapse: a timing-task platform. See `ARCHITECTURE.md` for the rooms and the way of a timer through them.
+
+pub mod api;
+pub mod app;
+pub mod catalog;
+pub mod cli;
+pub mod client;
+pub mod clock;
+pub mod compensate;
+pub mod config;
+pub mod delivery;
+pub mod demo_shop;
+pub mod dispatch;
+pub mod domain;
+pub mod plugin;
+pub mod schema;
+pub mod store;
+pub mod telemetry;

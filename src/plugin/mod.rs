@@ -1,0 +1,94 @@
+//! The plugin host: runs components in a sandbox and says what they decided and what it cost.
+//!
+//! [`Host`] and [`Plugin`] are the seam. The rooms that call plugins know nothing of Wasm.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::domain::{
+    decision::{CompensationTask, Decision, Expiry, Failure},
+    id::Digest,
+    plugin::{Grant, Manifest},
+};
+
+/// Compiles and describes components.
+#[async_trait]
+pub trait Host: Send + Sync + 'static {
+    /// Checks an upload whole: that it is a component of our world, compiles within its bounds, describes itself, and
+    /// asks for nothing that this version cannot carry out. Off the dispatch path.
+    async fn inspect(&self, component: Bytes) -> Result<Inspection, Refusal>;
+
+    /// A component that [`Host::inspect`] has accepted, ready to run; from the cache if it was compiled before.
+    async fn load(&self, digest: Digest, component: Bytes) -> Result<Arc<dyn Plugin>, Refusal>;
+}
+
+/// A compiled component. Every call has an instance of its own, and bounds on CPU, memory, time, output and host calls.
+#[async_trait]
+pub trait Plugin: Send + Sync + 'static {
+    fn digest(&self) -> Digest;
+
+    /// `on-expire` without an effectful capability, on the caller's thread (which it blocks for the call's time).
+    /// Every host call but `log` is denied.
+    fn decide(&self, expiry: &Expiry) -> Run<Decision>;
+
+    /// `on-expire` with these rights.
+    async fn decide_with_effects(&self, expiry: &Expiry, rights: &Rights) -> Run<Decision>;
+
+    /// `compensate` with these rights.
+    async fn compensate(&self, task: &CompensationTask, rights: &Rights) -> Run<Option<String>>;
+}
+
+/// The grants of a type's revision. A host function looks only at those of the export that runs.
+#[derive(Clone, Debug, Default)]
+pub struct Rights(pub Arc<[Grant]>);
+
+/// One call: what came of it, and what it cost.
+#[derive(Clone, Debug)]
+pub struct Run<T> {
+    pub result: Result<T, Failure>,
+    pub logs: Vec<LogLine>,
+    /// Host calls that were refused, each said as a sentence.
+    pub denied: Vec<String>,
+    pub cost: Cost,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cost {
+    pub cpu_us: u64,
+    /// The most linear memory that was in use.
+    pub memory_bytes: u64,
+    pub host_calls: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogLine {
+    /// `trace`, `debug`, `info`, `warn` or `error`.
+    pub level: String,
+    pub message: String,
+}
+
+#[derive(Clone, Debug)]
+pub struct Inspection {
+    pub digest: Digest,
+    pub size: u64,
+    pub manifest: Manifest,
+    pub imports: Vec<String>,
+    pub compile_ms: u64,
+}
+
+/// Why a component is not taken.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Refusal {
+    /// Not a component, not our world, or it does not describe itself properly.
+    #[error("{0}")]
+    Invalid(String),
+    /// Too large, too slow to compile, or too greedy.
+    #[error("{0}")]
+    OverLimit(String),
+    /// The host's own trouble.
+    #[error("the plugin host failed: {0}")]
+    Internal(String),
+}
