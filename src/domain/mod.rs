@@ -4,6 +4,7 @@ pub mod audit;
 pub mod backoff;
 pub mod compensation;
 pub mod decision;
+pub mod fingerprint;
 pub mod id;
 pub mod machine;
 pub mod plugin;
