@@ -48,6 +48,15 @@ impl Clock for SystemClock {
     }
 }
 
+/// For loops that look at the clock again by themselves: returns once [`Clock::now`] has reached `at`, or half a second
+/// of real time later, so that a clock that was set back stalls no loop.
+pub async fn nap(clock: &dyn Clock, at: Timestamp) {
+    let _looked_again = tokio::time::timeout(LONGEST_NAP, clock.sleep_until(at)).await;
+}
+
+/// The longest that [`nap`] takes, by the monotonic clock.
+const LONGEST_NAP: Duration = Duration::from_millis(500);
+
 /// A clock that stands still until it is moved, forwards or back.
 #[derive(Debug)]
 pub struct ManualClock {

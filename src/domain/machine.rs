@@ -7,7 +7,8 @@
 //!    ▲  ▲    │ retry ──────────► scheduled, later, attempt + 1
 //!    │  │    └ fail ───────────► failed ─ resolve, cancel, or a person's retry ─► …
 //!    │  └──────────────────────────┘
-//!    └ firing (claim: leased, fenced by the version) ─► any of the above; a lapsed lease is claimed again
+//!    └ firing (claim: leased, fenced by the version) ─► any of the above; a lapsed lease is claimed again;
+//!      given up undecided (release) ─► scheduled, the same attempt
 //! ```
 //!
 //! It is pure: a store reads the row, asks [`step`], and writes what comes back with a condition on the state and the
@@ -47,10 +48,26 @@ pub enum Command {
 
 #[derive(Clone, Debug)]
 pub enum Settle {
-    Close { result: Option<String> },
-    Skip { reason: String, failure: Option<Failure> },
-    Retry { at: Timestamp, reason: String, failure: Option<Failure> },
-    Fail { failure: Failure },
+    Close {
+        result: Option<String>,
+    },
+    Skip {
+        reason: String,
+        failure: Option<Failure>,
+    },
+    Retry {
+        at: Timestamp,
+        reason: String,
+        failure: Option<Failure>,
+    },
+    Fail {
+        failure: Failure,
+    },
+    /// A node gives up its claim undecided, and no attempt is burnt: it stops, or cannot load the plugin.
+    Release {
+        at: Timestamp,
+        reason: String,
+    },
 }
 
 /// What a timer becomes. The event's kind and detail go with it.
@@ -196,6 +213,10 @@ fn settle_step(timer: &Timer, settle: &Settle, now: Timestamp) -> Result<Change,
             Change { attempt, lapses: 0, ..scheduled(timer, (*at).max(now), EventKind::RetryScheduled, detail) }
         }
         Settle::Fail { failure } => failed(timer, now, failure),
+        Settle::Release { at, reason } => {
+            let detail = json!({ "reason": reason, "run_at": at, "released": true });
+            scheduled(timer, (*at).max(now), EventKind::RetryScheduled, detail)
+        }
     })
 }
 
