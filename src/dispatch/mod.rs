@@ -1,1 +1,437 @@
-//! From due to decided: the holder, the lanes of the types, settling, the backlog.
+//! From due to decided: what is due is held to its instant, run in its type's lane, and settled.
+//!
+//! ```text
+//!  store (after each commit) ──► arm: due within 2 s? ──near, manual──┐
+//!  delivery ── slot ──► read its timers (paged) ───────slot───────────┤
+//!                                                                      ▼
+//!                                              holder: bounded, by (run_at, id), to the millisecond
+//!                                                                      │ run_at and due_at have come
+//!                                                                      ▼
+//!                                    in flight? just settled? ──yes──► a duplicate, counted
+//!                                                                      │ no
+//!                                                                      ▼
+//!  backlog: overdue by 5 s, lapsed leases ──claimed──────────► lane of the type: fresh before backlog
+//!                                                              │                          │
+//!                                              pure revision   │                          │  effects granted
+//!                                                              ▼                          ▼
+//!                                     pool of threads: decide, in batches       claim (firing, lease), then decide
+//!                                                              │                          │
+//!                                                              └────────► settle ◄────────┘
+//!                                                                           │ one conditional write
+//!          done: what it became is armed ◄── done, moved, early ───────────┤
+//!          lost: counted; the row says who won ◄──────────── lost ─────────┘
+//! ```
+//!
+//! Nothing here is the truth. What is dropped (a full queue, four seconds of delay, a node that dies) is found by the
+//! backlog, since the row still says that it is due.
+//!
+//! **Draining** stops the intake, gives back the slots, lets what is due run to its end within a bound, and then gives up
+//! the leases of what is left ([`Settle::Release`](crate::domain::machine::Settle::Release): the same attempt, at once).
+
+mod backlog;
+mod bucket;
+mod commit;
+mod holder;
+mod inflight;
+mod lane;
+mod meter;
+mod pool;
+mod revisions;
+mod run;
+mod settle;
+mod slots;
+mod width;
+
+use std::{
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use tokio::runtime::Handle;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use self::{
+    holder::{Held, Holder, Put},
+    inflight::InFlight,
+    lane::{DROP_AFTER, Job, Lanes, Way},
+    meter::{Left, Meter},
+    revisions::{AtHand, Revisions},
+};
+use crate::{
+    catalog::Catalog,
+    clock::{SharedClock, nap},
+    config,
+    delivery::Delivery,
+    domain::{
+        decision::{Failure, FailureClass},
+        id::{Name, TypeId},
+        time::{DurationMs, Timestamp},
+        timer::{State, Timer, Trigger},
+    },
+    store::{Observer, Store},
+};
+
+pub use self::lane::LaneStats;
+
+/// What is written with less than this to go is armed by the node that writes it; a slot is read half a second before
+/// its second starts, so that nothing falls in between.
+const NEAR: DurationMs = DurationMs::from_secs(2);
+/// The longest time between two looks at the clock.
+const TICK: DurationMs = DurationMs::from_millis(500);
+/// Timers handed to the lanes in one go.
+const HAND_OVER: usize = 512;
+
+/// What a [`Dispatcher`] is made of.
+pub struct DispatcherParams {
+    pub store: Store,
+    pub catalog: Catalog,
+    pub clock: SharedClock,
+    pub delivery: Arc<dyn Delivery>,
+    pub config: config::Dispatch,
+    /// Names this node in claims.
+    pub node: String,
+}
+
+/// The handle. Cheap to clone; when the last one goes, nothing more is taken.
+#[derive(Clone)]
+pub struct Dispatcher {
+    alive: Arc<Alive>,
+}
+
+/// Figures of the moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stats {
+    /// Timers in memory that wait for their instant.
+    pub held: usize,
+    /// Timers in a lane, from their instant to their outcome.
+    pub in_flight: usize,
+    pub lanes: Vec<LaneStats>,
+    /// Late or second deliveries since the start, and lost races: none of them changed anything.
+    pub duplicates: u64,
+    /// Timers since the start that were left to the backlog.
+    pub left_to_backlog: u64,
+}
+
+struct Alive {
+    engine: Arc<Engine>,
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.engine.stop_taking.cancel();
+        self.engine.stop_ticking.cancel();
+        // Tickets hold the engine: without them it goes when its tasks have ended.
+        drop(self.engine.holder.take_slots());
+        drop(self.engine.lanes.stop());
+    }
+}
+
+/// What all parts of the dispatcher share.
+struct Engine {
+    store: Store,
+    catalog: Catalog,
+    clock: SharedClock,
+    delivery: Arc<dyn Delivery>,
+    config: config::Dispatch,
+    node: String,
+    runtime: Handle,
+    holder: Holder,
+    inflight: Arc<InFlight>,
+    lanes: Lanes,
+    revisions: Revisions,
+    open: slots::Open,
+    meter: Meter,
+    last_tick: AtomicI64,
+    /// No more slots, and nothing more from the backlog.
+    stop_taking: CancellationToken,
+    /// The holder hands nothing over any more.
+    stop_ticking: CancellationToken,
+    /// Calls under way are broken off.
+    break_off: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl Dispatcher {
+    /// Starts on the current runtime.
+    pub fn start(params: DispatcherParams) -> Self {
+        let DispatcherParams { store, catalog, clock, delivery, config, node } = params;
+        // Two at least: a lane whose calls time out has one of them, and leaves one.
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        let threads = if config.threads == 0 { cores } else { config.threads }.max(2);
+        let engine = Arc::new(Engine {
+            holder: Holder::new(config.holder),
+            inflight: Arc::default(),
+            lanes: Lanes::new(threads, config.concurrency),
+            revisions: Revisions::new(catalog.clone()),
+            open: slots::Open::default(),
+            meter: Meter::new(catalog.clone()),
+            last_tick: AtomicI64::new(clock.now().as_millis()),
+            stop_taking: CancellationToken::new(),
+            stop_ticking: CancellationToken::new(),
+            break_off: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+            runtime: Handle::current(),
+            store,
+            catalog,
+            clock,
+            delivery,
+            config,
+            node,
+        });
+        engine.store.observe(Arc::new(Armer(Arc::downgrade(&engine))));
+        pool::start(&engine, threads);
+        engine.tasks.spawn(hold(Arc::clone(&engine)));
+        engine.tasks.spawn(slots::take_in(Arc::clone(&engine)));
+        if engine.config.backlog {
+            engine.tasks.spawn(backlog::work_off(Arc::clone(&engine)));
+        }
+        Self { alive: Arc::new(Alive { engine }) }
+    }
+
+    /// When dispatch last looked at the clock; at least twice a second while it lives.
+    pub fn last_tick(&self) -> Timestamp {
+        Timestamp::from_millis_clamped(self.alive.engine.last_tick.load(Ordering::Relaxed))
+    }
+
+    pub fn stats(&self) -> Stats {
+        let engine = &self.alive.engine;
+        Stats {
+            held: engine.holder.len(),
+            in_flight: engine.inflight.len(),
+            lanes: engine.lanes.stats(),
+            duplicates: engine.meter.duplicates.load(Ordering::Relaxed),
+            left_to_backlog: engine.meter.left.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Stops: takes nothing more, gives back slots, and lets what is due, or was armed here and is due within two
+    /// seconds, run to its end. What is not through after `bound` of real time is broken off and its lease given up.
+    pub async fn drain(&self, bound: DurationMs) {
+        let engine = &self.alive.engine;
+        let deadline = Instant::now() + bound.as_std();
+        engine.stop_taking.cancel();
+        drop(engine.holder.take_slots());
+        for slot in engine.open.take_all() {
+            engine.delivery.give_back(slot).await;
+        }
+        let busy = || engine.holder.first().is_some_and(|at| at <= engine.clock.now().saturating_add(NEAR));
+        while Instant::now() < deadline && (busy() || engine.inflight.len() > 0) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        engine.stop_ticking.cancel();
+        engine.break_off.cancel();
+        let left = engine.lanes.stop();
+        let leased = engine.inflight.leased();
+        if !leased.is_empty() {
+            tracing::info!(
+                leases = leased.len(),
+                "dispatch stops before all calls have ended: their leases are given up"
+            );
+        }
+        drop(left);
+        engine.release(leased, engine.clock.now(), "its node stops").await;
+    }
+}
+
+/// Arms every timer that a commit leaves due shortly. It must not keep the engine alive.
+struct Armer(Weak<Engine>);
+
+impl Observer for Armer {
+    fn timer_written(&self, timer: &Timer) {
+        let Some(engine) = self.0.upgrade() else { return };
+        match timer.state {
+            State::Scheduled => engine.arm(timer),
+            State::Failed => {
+                engine.holder.forget_before(timer.id, timer.version);
+                if failure_of(timer).is_some_and(|f| f.class == FailureClass::Poison) {
+                    engine.meter.poisoned(timer);
+                }
+            }
+            _ => engine.holder.forget_before(timer.id, timer.version),
+        }
+    }
+
+    fn compensation_written(&self, _type_id: TypeId, _kind: &Name, _run_at: Timestamp) {}
+
+    fn catalogue_written(&self) {}
+}
+
+/// The failure in a timer's outcome.
+fn failure_of(timer: &Timer) -> Option<Failure> {
+    #[derive(serde::Deserialize)]
+    struct Outcome {
+        failure: Option<Failure>,
+    }
+    serde_json::from_str::<Outcome>(timer.outcome.as_deref()?).ok()?.failure
+}
+
+impl Engine {
+    /// Holds a timer that is due shortly; what is due later, its slot will bring.
+    fn arm(&self, timer: &Timer) {
+        let near = holder::ready_at(timer) <= self.clock.now().saturating_add(NEAR);
+        if !near || self.stop_ticking.is_cancelled() {
+            self.holder.forget_before(timer.id, timer.version);
+            return;
+        }
+        let trigger = if timer.manual { Trigger::Manual } else { Trigger::Near };
+        self.hold(Held { timer: timer.clone(), trigger, ticket: None }, Timestamp::MIN);
+    }
+
+    fn hold(&self, held: Held, not_before: Timestamp) {
+        let type_id = held.timer.type_id;
+        if self.holder.put(held, not_before) == Put::Full {
+            self.meter.left_to_backlog(type_id, Left::HolderFull);
+            if self.meter.may_say(type_id, Left::HolderFull, self.clock.now()) {
+                tracing::warn!(
+                    lapse.type_id = type_id.0,
+                    dispatch.holder = self.config.holder,
+                    "the holder is full: timers fire some seconds late, from the backlog"
+                );
+            }
+        }
+    }
+
+    /// Hands what has come to its instant to its lane.
+    fn hand_over(self: &Arc<Self>, ready: Vec<Held>, now: Timestamp) {
+        let snapshot = self.catalog.snapshot();
+        for Held { timer, trigger, ticket } in ready {
+            let ready_at = holder::ready_at(&timer);
+            if ready_at.saturating_add(DROP_AFTER) < now {
+                self.meter.left_to_backlog(timer.type_id, Left::Late);
+                continue;
+            }
+            let Some(in_hand) = self.inflight.begin(timer.id, timer.version, now) else {
+                self.meter.duplicate(timer.type_id);
+                continue;
+            };
+            let due = Due { timer, trigger, ready_at: Some(ready_at), in_hand, ticket };
+            match self.revisions.at_hand(&snapshot, &due.timer) {
+                AtHand::Ready(entry, ready) => self.enqueue(due.with(entry, ready), now),
+                AtHand::Pinned(entry) => self.load_and_enqueue(due, entry),
+                AtHand::NoType => self.no_type(due.timer.type_id, now),
+            }
+        }
+    }
+
+    fn no_type(&self, type_id: TypeId, now: Timestamp) {
+        self.meter.left_to_backlog(type_id, Left::NotLoaded);
+        if self.meter.may_say(type_id, Left::NotLoaded, now) {
+            tracing::error!(
+                lapse.type_id = type_id.0,
+                "a timer is due whose type cannot be loaded: it waits until it can"
+            );
+        }
+    }
+
+    /// Queues a job in its lane.
+    fn enqueue(self: &Arc<Self>, job: Job, now: Timestamp) {
+        let type_id = job.timer.type_id;
+        match self.lanes.push(job, now) {
+            Ok(Way::Pure) => {}
+            Ok(Way::Effects) => self.pump(type_id),
+            Err(refused) => {
+                self.meter.left_to_backlog(type_id, Left::LaneFull);
+                if self.meter.may_say(type_id, Left::LaneFull, now) {
+                    tracing::warn!(timer_type = %refused.entry.row.name, "a type's lane is full: its timers fire some seconds late, from the backlog");
+                }
+            }
+        }
+    }
+
+    /// A revision that is not at hand is loaded first; each waits by itself, so that the others go on.
+    fn load_and_enqueue(self: &Arc<Self>, due: Due, entry: Arc<crate::catalog::TypeEntry>) {
+        let engine = Arc::clone(self);
+        self.tasks.spawn(async move {
+            let (type_id, number) = (due.timer.type_id, due.timer.revision);
+            match engine.revisions.load(type_id, number).await {
+                Ok(ready) => engine.enqueue(due.with(entry, ready), engine.clock.now()),
+                Err(error) => {
+                    let now = engine.clock.now();
+                    engine.meter.left_to_backlog(type_id, Left::NotLoaded);
+                    if engine.meter.may_say(type_id, Left::NotLoaded, now) {
+                        tracing::error!(timer_type = %entry.row.name, revision = number, %error, "a timer is pinned to a revision that cannot be loaded: it waits until it can");
+                    }
+                    if due.timer.state == State::Firing {
+                        let again = now.saturating_add(backlog::LOAD_AGAIN);
+                        engine.release(vec![(due.timer.id, due.timer.version)], again, "its revision cannot be loaded").await;
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// A timer that is to run, before its revision is known.
+struct Due {
+    timer: Timer,
+    trigger: Trigger,
+    ready_at: Option<Timestamp>,
+    in_hand: inflight::InHand,
+    ticket: Option<Arc<slots::Ticket>>,
+}
+
+impl Due {
+    fn with(self, entry: Arc<crate::catalog::TypeEntry>, ready: Arc<crate::catalog::Ready>) -> Job {
+        let Self { timer, trigger, ready_at, in_hand, ticket } = self;
+        Job { timer, trigger, ready_at, entry, ready, in_hand, ticket }
+    }
+}
+
+/// The one task that watches the clock.
+async fn hold(engine: Arc<Engine>) {
+    let mut look_after = Timestamp::MIN;
+    loop {
+        let now = engine.clock.now();
+        engine.last_tick.store(now.as_millis(), Ordering::Relaxed);
+        let ready = engine.holder.take_ready(now, HAND_OVER);
+        let more = ready.len() == HAND_OVER;
+        engine.hand_over(ready, now);
+        if more {
+            tokio::task::yield_now().await;
+            continue;
+        }
+        let next_tick = now.saturating_add(TICK);
+        // Also after the clock was set back.
+        if look_after <= now || look_after > next_tick {
+            look_after = next_tick;
+            engine.look_after_lanes(now);
+        }
+        let until = engine.holder.first().map_or(next_tick, |first| first.min(next_tick));
+        tokio::select! {
+            () = nap(&*engine.clock, until) => {}
+            () = engine.holder.earlier.notified() => {}
+            () = engine.stop_ticking.cancelled() => return,
+        }
+    }
+}
+
+impl Engine {
+    /// Closes slots that are past their time, and takes from the lanes what should not start here any more.
+    fn look_after_lanes(self: &Arc<Self>, now: Timestamp) {
+        let past = self.open.take_past(now);
+        let spare = DurationMs::from_millis(self.config.lease.as_millis() / 4);
+        let stale = self.lanes.take_stale(now, spare);
+        if past.is_empty() && stale.is_empty() {
+            return;
+        }
+        let mut leased = Vec::new();
+        for job in &stale {
+            if job.timer.state == State::Firing {
+                leased.push((job.timer.id, job.timer.version));
+            } else {
+                self.meter.left_to_backlog(job.timer.type_id, Left::Late);
+            }
+        }
+        let engine = Arc::clone(self);
+        self.tasks.spawn(async move {
+            for slot in past {
+                engine.delivery.done(slot).await;
+            }
+            engine.release(leased, now, "it waited too long in its lane").await;
+            drop(stale);
+        });
+    }
+}

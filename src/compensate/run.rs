@@ -1,0 +1,197 @@
+//! One run of a compensation, and what is reported of it.
+
+use std::{sync::Arc, time::Instant};
+
+use metrics::{counter, histogram};
+use serde_json::json;
+
+use super::Engine;
+use crate::{
+    clock::nap,
+    domain::{
+        backoff::RetryPolicy,
+        compensation::{Compensation, RunResult},
+        decision::{CompensationTask, Failure, FailureClass},
+        time::{DurationMs, Timestamp},
+    },
+    plugin::{LogLine, Run},
+    store::{Error, op::FinishCompensation},
+};
+
+/// How long a compensation waits whose revision cannot be loaded.
+const LOAD_AGAIN: DurationMs = DurationMs::from_secs(30);
+/// Waits between tries to write a report: the first, doubled up to the last, as long as the lease runs.
+const FIRST_WAIT: DurationMs = DurationMs::from_millis(50);
+const LAST_WAIT: DurationMs = DurationMs::from_secs(1);
+const MAX_TRIES: u32 = 100;
+/// Lines and bytes of a plugin's log that are kept with the audit event.
+const MAX_LOG_LINES: usize = 50;
+const MAX_LOG_BYTES: usize = 8 * 1024;
+const MAX_DENIED: usize = 20;
+
+impl Engine {
+    pub(super) async fn run(self: &Arc<Self>, compensation: Compensation) {
+        let ready = match self.catalog.revision(compensation.type_id, compensation.revision).await {
+            Ok(ready) => ready,
+            Err(error) => {
+                tracing::error!(
+                    timer_id = %compensation.timer_id, timer_key = %compensation.timer_key,
+                    compensation.id = %compensation.id, compensation.kind = %compensation.kind,
+                    revision = compensation.revision, %error,
+                    "a compensation's revision cannot be loaded: it waits until it can"
+                );
+                let failure = Failure::new(FailureClass::Transient, "plugin_not_loaded", error.to_string());
+                let at = self.clock.now().saturating_add(LOAD_AGAIN);
+                self.finish(&compensation, RunResult::Retry { failure, at, counts: false }, json!({})).await;
+                return;
+            }
+        };
+        let snapshot = self.catalog.snapshot();
+        let (namespace, timer_type) = snapshot
+            .by_id(compensation.type_id)
+            .map(|e| (e.row.namespace.to_string(), e.row.name.to_string()))
+            .unwrap_or_default();
+        let task = CompensationTask {
+            id: compensation.id,
+            timer_id: compensation.timer_id,
+            namespace,
+            timer_type,
+            key: compensation.timer_key.to_string(),
+            kind: compensation.kind.to_string(),
+            payload: compensation.payload.clone(),
+            attempt: compensation.attempt,
+            idempotency_key: compensation.id.to_string(),
+            now: self.clock.now(),
+            config: ready.revision.config.clone(),
+        };
+        let started = Instant::now();
+        let run = tokio::select! {
+            run = ready.plugin.compensate(&task, &ready.rights) => run,
+            () = self.break_off.cancelled() => {
+                let failure = Failure::new(FailureClass::Transient, "node_stopped", "its node stopped during the run");
+                let result = RunResult::Retry { failure, at: self.clock.now(), counts: false };
+                self.finish(&compensation, result, json!({})).await;
+                return;
+            }
+        };
+        histogram!("lapse_compensation_process_seconds", &labels(&task)).record(started.elapsed().as_secs_f64());
+        let detail = detail(&compensation, &run);
+        let policy = RetryPolicy { attempts: self.config.attempts, initial: self.config.initial, max: self.config.max };
+        let result = outcome(&compensation, run.result, &policy, self.clock.now());
+        if self.finish(&compensation, result.clone(), detail).await {
+            tell(&compensation, &task, &result);
+        }
+    }
+
+    /// Writes the report, as long as the lease runs. False if it changed nothing.
+    async fn finish(&self, compensation: &Compensation, result: RunResult, detail: serde_json::Value) -> bool {
+        let lease = compensation.run_at.unwrap_or_else(|| self.clock.now().saturating_add(self.config.lease));
+        let finish = FinishCompensation { id: compensation.id, fence: compensation.fence, result, detail };
+        let mut wait = FIRST_WAIT;
+        for _ in 0..MAX_TRIES {
+            match self.store.finish_compensation(finish.clone()).await {
+                Ok(true) => return true,
+                Ok(false) => {
+                    counter!("lapse_compensation_fenced_total", "kind" => compensation.kind.to_string()).increment(1);
+                    tracing::debug!(compensation.id = %compensation.id, "a run's lease had lapsed: what it reports changes nothing");
+                    return false;
+                }
+                Err(Error::Stopped | Error::Data(_)) => break,
+                // Written twice, the second is fenced by the first.
+                Err(Error::Full | Error::Unavailable(_) | Error::OutcomeUnknown(_)) => {}
+            }
+            let now = self.clock.now();
+            if now >= lease {
+                break;
+            }
+            nap(&*self.clock, now.saturating_add(wait)).await;
+            wait = DurationMs::from_millis(wait.as_millis() * 2).min(LAST_WAIT);
+        }
+        tracing::warn!(
+            timer_id = %compensation.timer_id, compensation.id = %compensation.id, compensation.kind = %compensation.kind,
+            "a compensation's report cannot be written: it runs again once its lease has lapsed"
+        );
+        false
+    }
+}
+
+/// What a run's answer leads to. Attempts count since the last redrive.
+fn outcome(
+    compensation: &Compensation,
+    answer: Result<Option<String>, Failure>,
+    policy: &RetryPolicy,
+    now: Timestamp,
+) -> RunResult {
+    let failure = match answer {
+        Ok(result) => return RunResult::Done { result, skipped: None },
+        Err(failure) => failure,
+    };
+    let tries = (compensation.attempt + 1).saturating_sub(compensation.first_attempt).max(1);
+    match failure.class {
+        FailureClass::Conflict => RunResult::Done { result: None, skipped: Some(failure) },
+        class if class.is_retryable() && !policy.is_exhausted(tries) => {
+            let asked = failure.retry_after.unwrap_or_default().min(policy.max);
+            let wait = policy.wait(tries, rand::random()).max(asked);
+            RunResult::Retry { failure, at: now.saturating_add(wait), counts: true }
+        }
+        _ => RunResult::Dead { failure },
+    }
+}
+
+fn labels(task: &CompensationTask) -> [(&'static str, String); 3] {
+    [("namespace", task.namespace.clone()), ("type", task.timer_type.clone()), ("kind", task.kind.clone())]
+}
+
+fn tell(compensation: &Compensation, task: &CompensationTask, result: &RunResult) {
+    let labels = labels(task);
+    match result {
+        RunResult::Done { skipped, .. } => {
+            counter!("lapse_compensation_done_total", &labels).increment(1);
+            if skipped.is_some() {
+                counter!("lapse_compensation_skipped_total", &labels).increment(1);
+            }
+            tracing::debug!(
+                timer_id = %compensation.timer_id, timer_key = %compensation.timer_key,
+                idempotency_key = %compensation.id, retry_count = compensation.attempt - 1,
+                compensation.kind = %compensation.kind, error_class = skipped.as_ref().map(|f| f.class.as_str()),
+                "a compensation is done"
+            );
+        }
+        RunResult::Retry { failure, at, .. } => {
+            counter!("lapse_compensation_retry_total", &labels).increment(1);
+            tracing::info!(
+                timer_id = %compensation.timer_id, timer_key = %compensation.timer_key,
+                idempotency_key = %compensation.id, retry_count = compensation.attempt - 1,
+                compensation.kind = %compensation.kind, error_class = failure.class.as_str(), error.code = failure.code,
+                next_at = %at, "a compensation has failed, and is tried again"
+            );
+        }
+        RunResult::Dead { failure } => {
+            counter!("lapse_compensation_dead_total", &labels).increment(1);
+            tracing::error!(
+                timer_id = %compensation.timer_id, timer_key = %compensation.timer_key, timer_type = task.timer_type,
+                idempotency_key = %compensation.id, retry_count = compensation.attempt - 1,
+                compensation.kind = %compensation.kind, error_class = failure.class.as_str(), error.code = failure.code,
+                error.message = failure.message, alert = true,
+                "a compensation is dead: a person must redrive it"
+            );
+        }
+    }
+}
+
+/// What the audit event holds beside the transition.
+fn detail(compensation: &Compensation, run: &Run<Option<String>>) -> serde_json::Value {
+    let mut detail = json!({ "revision": compensation.revision, "cost": run.cost });
+    if !run.denied.is_empty() {
+        detail["denied"] = json!(run.denied.iter().take(MAX_DENIED).collect::<Vec<_>>());
+    }
+    if !run.logs.is_empty() {
+        let mut bytes = 0;
+        let fits = |line: &&LogLine| {
+            bytes += line.message.len();
+            bytes <= MAX_LOG_BYTES
+        };
+        detail["logs"] = json!(run.logs.iter().take(MAX_LOG_LINES).take_while(fits).collect::<Vec<_>>());
+    }
+    detail
+}

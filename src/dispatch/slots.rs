@@ -1,0 +1,139 @@
+//! Slots: what the delivery wakes this node for is read from the store and held.
+
+use std::{collections::HashSet, sync::Arc};
+
+use parking_lot::Mutex;
+
+use super::{
+    Engine,
+    holder::{Held, Put},
+    lane::DROP_AFTER,
+    meter::Left,
+};
+use crate::{
+    clock::nap,
+    delivery::Slot,
+    domain::{
+        time::{DurationMs, Timestamp},
+        timer::Trigger,
+    },
+    store::read::DueQuery,
+};
+
+/// Timers read at once.
+const PAGE: usize = 1_000;
+/// Slots read at once: as many as the store has readers for, by default.
+const READS_AT_ONCE: usize = 4;
+/// How long a read that failed waits before it is tried again, until the slot's deadline.
+const READ_AGAIN: DurationMs = DurationMs::from_millis(200);
+
+/// The slots that are neither done nor given back. Bounded by what the delivery yields within a slot's deadline.
+#[derive(Default)]
+pub(super) struct Open(Mutex<HashSet<Slot>>);
+
+impl Open {
+    /// True for the one that closes it.
+    fn close(&self, slot: Slot) -> bool {
+        self.0.lock().remove(&slot)
+    }
+
+    pub fn take_all(&self) -> Vec<Slot> {
+        self.0.lock().drain().collect()
+    }
+
+    pub fn take_past(&self, now: Timestamp) -> Vec<Slot> {
+        let mut open = self.0.lock();
+        let past: Vec<Slot> = open.iter().filter(|s| deadline(**s) < now).copied().collect();
+        for slot in &past {
+            open.remove(slot);
+        }
+        past
+    }
+}
+
+/// Held by every timer that a slot brought. The last one closes the slot.
+pub(super) struct Ticket {
+    slot: Slot,
+    engine: Arc<Engine>,
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if self.engine.open.close(self.slot) {
+            let (engine, slot) = (Arc::clone(&self.engine), self.slot);
+            self.engine.runtime.spawn(async move { engine.delivery.done(slot).await });
+        }
+    }
+}
+
+fn start(second: i64) -> Timestamp {
+    Timestamp::from_millis_clamped(second.saturating_mul(1000))
+}
+
+/// Four seconds after its second a slot is closed, whatever became of its timers: the backlog has them.
+fn deadline(slot: Slot) -> Timestamp {
+    start(slot.second.saturating_add(1)).saturating_add(DROP_AFTER)
+}
+
+/// Takes slots in until the engine stops taking.
+pub(super) async fn take_in(engine: Arc<Engine>) {
+    let reads = Arc::new(tokio::sync::Semaphore::new(READS_AT_ONCE));
+    loop {
+        let slot = tokio::select! {
+            slot = engine.delivery.next() => slot,
+            () = engine.stop_taking.cancelled() => return,
+        };
+        if deadline(slot) < engine.clock.now() {
+            engine.delivery.done(slot).await;
+            continue;
+        }
+        let Ok(permit) = Arc::clone(&reads).acquire_owned().await else { return };
+        engine.open.0.lock().insert(slot);
+        let ticket = Arc::new(Ticket { slot, engine: Arc::clone(&engine) });
+        let engine = Arc::clone(&engine);
+        engine.tasks.clone().spawn(async move {
+            read(&engine, slot, ticket).await;
+            drop(permit);
+        });
+    }
+}
+
+async fn read(engine: &Arc<Engine>, slot: Slot, ticket: Arc<Ticket>) {
+    let mut query = DueQuery {
+        shard: slot.shard,
+        from: start(slot.second),
+        until: start(slot.second + 1),
+        after: None,
+        limit: PAGE,
+    };
+    while !engine.stop_taking.is_cancelled() && engine.clock.now() <= deadline(slot) {
+        let page = match engine.store.read().due(query.clone()).await {
+            Ok(page) => page,
+            Err(error) => {
+                tracing::warn!(%error, slot.shard, slot.second, "a slot's timers cannot be read; trying again");
+                nap(&*engine.clock, engine.clock.now().saturating_add(READ_AGAIN)).await;
+                continue;
+            }
+        };
+        query.after = page.last().and_then(|t| Some((t.run_at?, t.id)));
+        let last = page.len() < PAGE;
+        for timer in page {
+            let trigger = if timer.manual { Trigger::Manual } else { Trigger::Slot };
+            let type_id = timer.type_id;
+            let put = engine.holder.put(Held { timer, trigger, ticket: Some(Arc::clone(&ticket)) }, Timestamp::MIN);
+            match put {
+                Put::Held => {}
+                // What its writer armed comes with its slot once more: that is the rule, and no duplicate.
+                Put::Known { by: Trigger::Slot } => engine.meter.duplicate(type_id),
+                Put::Known { .. } => {}
+                Put::Full => {
+                    engine.meter.left_to_backlog(type_id, Left::HolderFull);
+                    return;
+                }
+            }
+        }
+        if last {
+            return;
+        }
+    }
+}
