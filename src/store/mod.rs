@@ -98,6 +98,7 @@ pub trait Driver: Send + Sync + 'static {
     /// Rises with every change of the catalogue or of a key.
     async fn catalogue_version(&self) -> Result<i64>;
     async fn plugin_bytes(&self, namespace: NamespaceId, digest: crate::domain::id::Digest) -> Result<Option<Vec<u8>>>;
+    /// The key with this hash, unless it was revoked.
     async fn api_key_by_hash(&self, hash: [u8; 32]) -> Result<Option<admin::ApiKeyRow>>;
     async fn api_keys(&self, namespace: Option<NamespaceId>) -> Result<Vec<admin::ApiKeyRow>>;
 
@@ -166,7 +167,7 @@ impl Store {
 
     /// Claims what is overdue; poisoned timers are failed on the way and not returned.
     pub async fn claim_backlog(&self, claim: ClaimBacklog) -> Result<Vec<Timer>> {
-        submit!(self, Op::ClaimBacklog(claim), Backlog)
+        submit!(self, Op::ClaimBacklog(claim), Backlog).map(|backlog| backlog.claimed)
     }
 
     pub async fn claim_compensations(&self, claim: ClaimCompensations) -> Result<Vec<Compensation>> {
@@ -175,11 +176,11 @@ impl Store {
 
     /// False if the run's fence has passed: another run has taken over.
     pub async fn finish_compensation(&self, finish: FinishCompensation) -> Result<bool> {
-        submit!(self, Op::FinishCompensation(finish), Finished)
+        submit!(self, Op::FinishCompensation(finish), Finished).map(|finished| finished.written)
     }
 
     pub async fn redrive(&self, redrive: Redrive) -> Result<Redriven> {
-        submit!(self, Op::Redrive(redrive), Redriven)
+        submit!(self, Op::Redrive(redrive), Redriven).map(|redriving| redriving.redriven)
     }
 
     pub async fn admin(&self, op: AdminOp) -> Result<AdminAnswer> {

@@ -37,6 +37,16 @@ pub enum Class {
 
 impl Class {
     pub const ALL: [Self; 5] = [Self::Act, Self::Settle, Self::Insert, Self::Compensation, Self::Admin];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Act => "act",
+            Self::Settle => "settle",
+            Self::Insert => "insert",
+            Self::Compensation => "compensation",
+            Self::Admin => "admin",
+        }
+    }
 }
 
 impl Op {
@@ -57,12 +67,44 @@ pub enum Answer {
     Acted(Acted),
     Settled(Settled),
     Claimed(Claimed),
-    Backlog(Vec<Timer>),
+    Backlog(Backlog),
     Compensations(Vec<Compensation>),
-    Finished(bool),
-    Redriven(Redriven),
+    Finished(Finished),
+    Redriven(Redriving),
     Admin(AdminAnswer),
     Pong(()),
+}
+
+/// What a claim of the backlog came to.
+#[derive(Clone, Debug, Default)]
+pub struct Backlog {
+    pub claimed: Vec<Timer>,
+    /// Failed on the way: their leases had lapsed too often.
+    pub poisoned: Vec<Timer>,
+}
+
+/// What a run's report came to.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    /// False if the run's fence has passed.
+    pub written: bool,
+    /// Where and when it is tried again.
+    pub again: Option<Lane>,
+}
+
+/// A redrive's answer, and the lanes that have work through it.
+#[derive(Clone, Debug)]
+pub struct Redriving {
+    pub redriven: Redriven,
+    pub lanes: Vec<Lane>,
+}
+
+/// A lane that has work from `run_at` on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lane {
+    pub type_id: TypeId,
+    pub kind: Name,
+    pub run_at: Timestamp,
 }
 
 #[derive(Clone, Debug)]
@@ -192,6 +234,8 @@ pub struct ClaimCompensations {
     pub lease: DurationMs,
 }
 
+/// Reports a run. A retry that counts, and every other result, is an event of the timer's audit; a wait that was nobody's
+/// fault (`counts: false`) is not, or an outage would grow the chain without end.
 #[derive(Clone, Debug)]
 pub struct FinishCompensation {
     pub id: CompensationId,

@@ -29,7 +29,9 @@ pub struct TimerQuery {
     /// Empty: any.
     pub states: Vec<State>,
     pub key: Option<String>,
+    /// Exclusive.
     pub due_before: Option<Timestamp>,
+    /// Inclusive: pages of time that meet leave nothing out and nothing twice.
     pub due_after: Option<Timestamp>,
     /// `Some(true)`: unsettled or failed, and due by now; `Some(false)`: the others.
     pub expired: Option<bool>,

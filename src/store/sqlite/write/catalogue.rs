@@ -1,0 +1,218 @@
+//! The small tables. Every change raises the catalogue's version, in the same transaction.
+
+use rusqlite::{OptionalExtension as _, Params, Row, params};
+
+use super::{Writer, interfered, timers::json_text};
+use crate::{
+    domain::{
+        id::{ApiKeyId, Digest, Name, NamespaceId, TypeId},
+        plugin::{PluginRow, Revision, TypeRow},
+    },
+    store::{
+        Result,
+        admin::{AdminAnswer, AdminOp, ApiKeyRow, NamespaceRow, PutType},
+        sqlite::{row, sql},
+    },
+};
+
+impl Writer<'_> {
+    pub(super) fn admin(&mut self, op: &AdminOp) -> Result<AdminAnswer> {
+        match op {
+            AdminOp::CreateNamespace { name } => self.create_namespace(name),
+            AdminOp::CreateApiKey { .. } => self.create_api_key(op),
+            AdminOp::RevokeApiKey { namespace_id, id } => self.revoke_api_key(*namespace_id, *id),
+            AdminOp::PutPlugin { .. } => self.put_plugin(op),
+            AdminOp::PutType(put) => self.put_type(put),
+            AdminOp::Activate { namespace_id, name, number } => self.activate(*namespace_id, name, *number),
+        }
+    }
+
+    fn create_namespace(&mut self, name: &Name) -> Result<AdminAnswer> {
+        if let Some(row) = self.one("catalogue.namespace_by_name", [name.as_str()], row::namespace)? {
+            return Ok(AdminAnswer::Namespace { row, created: false });
+        }
+        let created_at = self.now;
+        let params = params![name.as_str(), created_at.as_millis()];
+        let id = self.one("catalogue.insert_namespace", params, |row| row.get(0).map(NamespaceId))?;
+        let id = id.ok_or_else(|| interfered("the catalogue"))?;
+        self.bump()?;
+        Ok(AdminAnswer::Namespace { row: NamespaceRow { id, name: name.clone(), created_at }, created: true })
+    }
+
+    fn create_api_key(&mut self, op: &AdminOp) -> Result<AdminAnswer> {
+        let AdminOp::CreateApiKey { id, namespace_id, name, role, hash, created_by, only_first } = op else {
+            unreachable!("asked for with another operation")
+        };
+        if *only_first && self.one("catalogue.any_key", [], |row| row.get(0))?.unwrap_or(false) {
+            return Ok(AdminAnswer::NotFirst);
+        }
+        let role_text = json_text(role);
+        self.change(
+            "catalogue.insert_key",
+            params![id.0.as_bytes(), namespace_id.0, name, role_text, hash, self.now.as_millis(), created_by,],
+        )?;
+        self.bump()?;
+        Ok(AdminAnswer::ApiKey(ApiKeyRow {
+            id: *id,
+            namespace_id: *namespace_id,
+            name: name.clone(),
+            role: *role,
+            created_at: self.now,
+            created_by: created_by.clone(),
+            revoked_at: None,
+        }))
+    }
+
+    /// Revoking a revoked key changes nothing.
+    fn revoke_api_key(&mut self, namespace: Option<NamespaceId>, id: ApiKeyId) -> Result<AdminAnswer> {
+        let found = self.one("catalogue.key_by_id", [id.0.as_bytes()], row::api_key)?;
+        let Some(mut row) = found.filter(|row| namespace.is_none_or(|n| n == row.namespace_id)) else {
+            return Ok(AdminAnswer::NotFound);
+        };
+        if row.revoked_at.is_none() {
+            self.change("catalogue.revoke_key", params![id.0.as_bytes(), self.now.as_millis()])?;
+            self.bump()?;
+            row.revoked_at = Some(self.now);
+        }
+        Ok(AdminAnswer::ApiKey(row))
+    }
+
+    fn put_plugin(&mut self, op: &AdminOp) -> Result<AdminAnswer> {
+        let AdminOp::PutPlugin { namespace_id, digest, bytes, manifest, imports, created_by } = op else {
+            unreachable!("asked for with another operation")
+        };
+        if let Some(row) = self.plugin(*namespace_id, *digest)? {
+            return Ok(AdminAnswer::Plugin { row, created: false });
+        }
+        self.change(
+            "catalogue.insert_plugin",
+            params![
+                namespace_id.0,
+                digest.0,
+                bytes.len(),
+                json_text(manifest),
+                json_text(imports),
+                self.now.as_millis(),
+                created_by,
+                &bytes[..],
+            ],
+        )?;
+        self.bump()?;
+        let row = PluginRow {
+            namespace_id: *namespace_id,
+            digest: *digest,
+            size: bytes.len() as u64,
+            manifest: (**manifest).clone(),
+            imports: imports.clone(),
+            created_at: self.now,
+            created_by: created_by.clone(),
+        };
+        Ok(AdminAnswer::Plugin { row, created: true })
+    }
+
+    fn put_type(&mut self, put: &PutType) -> Result<AdminAnswer> {
+        if self.plugin(put.namespace_id, put.digest)?.is_none() {
+            return Ok(AdminAnswer::NotFound);
+        }
+        let existing = self.type_by_name(put.namespace_id, &put.name)?;
+        if let Some(row) = &existing {
+            let active = self.revision(row.id, row.active)?.ok_or_else(|| interfered("the catalogue"))?;
+            if is_same(&active, put) {
+                return Ok(AdminAnswer::Type { row: row.clone(), revision: active, created: false });
+            }
+        }
+        let now = self.now.as_millis();
+        let id = match &existing {
+            Some(row) => row.id,
+            None => {
+                let params = params![put.namespace_id.0, put.name.as_str(), now];
+                let id = self.one("catalogue.insert_type", params, |row| row.get(0).map(TypeId))?;
+                id.ok_or_else(|| interfered("the catalogue"))?
+            }
+        };
+        let last: i64 = self.one("catalogue.last_revision", [id.0], |row| row.get(0))?.unwrap_or(0);
+        let number = last + 1;
+        self.change(
+            "catalogue.insert_revision",
+            params![
+                id.0,
+                number,
+                put.digest.0,
+                put.config,
+                json_text(&put.grants),
+                put.default_delay.map(crate::domain::time::DurationMs::as_millis),
+                put.retry.attempts,
+                put.retry.initial.as_millis(),
+                put.retry.max.as_millis(),
+                put.concurrency,
+                put.rate,
+                now,
+                put.created_by,
+            ],
+        )?;
+        self.activated(put.namespace_id, &put.name, id, number, existing.is_none())
+    }
+
+    fn activate(&mut self, namespace: NamespaceId, name: &Name, number: i64) -> Result<AdminAnswer> {
+        let Some(row) = self.type_by_name(namespace, name)? else { return Ok(AdminAnswer::NotFound) };
+        let Some(revision) = self.revision(row.id, number)? else { return Ok(AdminAnswer::NotFound) };
+        if row.active == number {
+            return Ok(AdminAnswer::Type { row, revision, created: false });
+        }
+        self.activated(namespace, name, row.id, number, false)
+    }
+
+    fn activated(
+        &mut self,
+        namespace: NamespaceId,
+        name: &Name,
+        id: TypeId,
+        number: i64,
+        created: bool,
+    ) -> Result<AdminAnswer> {
+        self.change("catalogue.activate", params![id.0, number, self.now.as_millis()])?;
+        self.bump()?;
+        let row = self.type_by_name(namespace, name)?.ok_or_else(|| interfered("the catalogue"))?;
+        let revision = self.revision(id, number)?.ok_or_else(|| interfered("the catalogue"))?;
+        Ok(AdminAnswer::Type { row, revision, created })
+    }
+
+    fn plugin(&self, namespace: NamespaceId, digest: Digest) -> Result<Option<PluginRow>> {
+        self.one("catalogue.plugin", params![namespace.0, digest.0], row::plugin)
+    }
+
+    fn type_by_name(&self, namespace: NamespaceId, name: &Name) -> Result<Option<TypeRow>> {
+        self.one("catalogue.type_by_name", params![namespace.0, name.as_str()], row::timer_type)
+    }
+
+    fn revision(&self, id: TypeId, number: i64) -> Result<Option<Revision>> {
+        Ok(self.one("catalogue.revision", params![id.0, number], row::revision)?.map(|(_, revision)| revision))
+    }
+
+    fn bump(&self) -> Result<()> {
+        self.change("catalogue.bump", [])
+    }
+
+    fn one<T>(
+        &self,
+        name: &str,
+        params: impl Params,
+        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Option<T>> {
+        Ok(self.conn.prepare_cached(sql::text(name))?.query_row(params, read).optional()?)
+    }
+
+    fn change(&self, name: &str, params: impl Params) -> Result<()> {
+        Ok(self.conn.prepare_cached(sql::text(name))?.execute(params).map(drop)?)
+    }
+}
+
+fn is_same(active: &Revision, put: &PutType) -> bool {
+    active.digest == put.digest
+        && active.config == put.config
+        && active.grants == put.grants
+        && active.default_delay == put.default_delay
+        && active.retry == put.retry
+        && active.concurrency == put.concurrency
+        && active.rate == put.rate
+}
