@@ -1,7 +1,13 @@
 //! Settings: a struct per concern. `default.toml` holds every default, with what it means.
 
-use serde::{Deserialize, Serialize};
+mod accept;
+mod load;
+
 use std::{net::SocketAddr, path::PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+pub use self::load::{Error, Fault, Flag, Loaded, Setting, Sources};
 
 use crate::domain::time::DurationMs;
 
@@ -41,6 +47,13 @@ pub struct Store {
     pub batch: usize,
     /// Connections for reading.
     pub readers: usize,
+}
+
+impl Store {
+    /// The database's file.
+    pub fn database(&self) -> PathBuf {
+        self.data.join("lapse.db")
+    }
 }
 
 /// From due to decided.

@@ -28,11 +28,22 @@ pub struct Item {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub enum Request {
-    Create { order_id: String, items: Vec<Item> },
-    Pay { order_id: String },
-    Keyed { key: String, call: Call },
+    Create {
+        order_id: String,
+        items: Vec<Item>,
+    },
+    Pay {
+        order_id: String,
+    },
+    Keyed {
+        key: String,
+        call: Call,
+    },
     /// A call that a fault kept from having its effect.
-    Failed { key: String, call: Call },
+    Failed {
+        key: String,
+        call: Call,
+    },
 }
 
 /// What is idempotent by its key.
@@ -156,7 +167,10 @@ impl Ledger {
         let counts = self.keys.entry(key).or_insert_with(|| Counts { calls: 0, effects: 0, call: call.clone() });
         counts.calls += 1;
         if counts.call != call {
-            return Err((422, json!({ "error": "this Idempotency-Key was used for another call", "first": counts.call })));
+            return Err((
+                422,
+                json!({ "error": "this Idempotency-Key was used for another call", "first": counts.call }),
+            ));
         }
         Ok(counts)
     }
@@ -222,5 +236,8 @@ fn unknown(order_id: &str) -> Answer {
 }
 
 fn full() -> Answer {
-    (507, json!({ "error": "the demo shop remembers no more than a million of a kind: start it with an empty journal" }))
+    (
+        507,
+        json!({ "error": "the demo shop remembers no more than a million of a kind: start it with an empty journal" }),
+    )
 }

@@ -17,6 +17,7 @@
 mod journal;
 mod ledger;
 mod routes;
+mod types;
 
 use std::{
     net::SocketAddr,
@@ -32,6 +33,8 @@ use self::{
     journal::Journal,
     ledger::{Answer, Ledger, Request},
 };
+
+pub use self::types::{CHECKED, COMPONENT, ExampleType, UNCHECKED, example_types, small_order};
 
 /// Calls that are carried out at once; the others wait. Bounds the journal's queue too.
 const CALLS_AT_ONCE: usize = 1024;
@@ -79,9 +82,7 @@ impl Shop {
         let stop = CancellationToken::new();
         let stopped = stop.clone().cancelled_owned();
         let task = tokio::spawn(async move {
-            if let Err(error) =
-                axum::serve(listener, routes::router(counter)).with_graceful_shutdown(stopped).await
-            {
+            if let Err(error) = axum::serve(listener, routes::router(counter)).with_graceful_shutdown(stopped).await {
                 tracing::error!(%error, "the demo shop stopped serving");
             }
         });

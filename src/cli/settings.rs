@@ -1,0 +1,45 @@
+//! The flags of the commands that read the configuration.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::config::{Flag, Loaded, Sources};
+
+use super::Result;
+
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Settings")]
+pub struct Settings {
+    /// A TOML file with settings; `lapse config` shows them all
+    #[arg(long, value_name = "FILE", env = "LAPSE_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// Where the API listens [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDR")]
+    pub listen: Option<String>,
+    /// Where the database and the server's key stand [default: ./lapse-data]
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<String>,
+    /// What is logged: a level, or a filter such as info,lapse=debug [default: info]
+    #[arg(long, value_name = "FILTER")]
+    pub log: Option<String>,
+}
+
+impl Settings {
+    pub fn load(&self) -> Result<Loaded> {
+        let given = [
+            ("--listen", "server.listen", &self.listen),
+            ("--data", "store.data", &self.data),
+            ("--log", "log.filter", &self.log),
+        ];
+        let flags = given
+            .into_iter()
+            .filter_map(|(flag, setting, value)| Some(Flag { flag, setting, value: value.clone()? }))
+            .collect();
+        // A variable that is no text is of nobody's concern unless it is a setting, and then it is refused as one.
+        let env = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
+            .collect();
+        Ok(Loaded::from(&Sources { file: self.config.clone(), env, flags })?)
+    }
+}

@@ -1,0 +1,119 @@
+//! What each setting takes. Its kind is that of its default; its bounds stand here.
+
+use std::{fmt, net::SocketAddr};
+
+use serde_json::Value;
+
+use crate::domain::time::DurationMs;
+
+const KIB: u64 = 1024;
+const MIB: u64 = 1024 * KIB;
+const GIB: u64 = 1024 * MIB;
+const SECOND: u64 = 1000;
+const MINUTE: u64 = 60 * SECOND;
+const HOUR: u64 = 60 * MINUTE;
+const DAY: u64 = 24 * HOUR;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Accept {
+    Address,
+    Path,
+    Filter,
+    OneOf(&'static [&'static str]),
+    Switch,
+    /// At least, at most.
+    Count(u64, u64),
+    /// Milliseconds, at least and at most.
+    Duration(u64, u64),
+    Text,
+}
+
+/// What `setting` takes.
+pub(super) fn accept(setting: &str, default: &Value) -> Accept {
+    match setting {
+        "server.listen" => Accept::Address,
+        "server.rate_limit" => Accept::Count(0, 1_000_000),
+        "server.firing_wait" => Accept::Duration(0, MINUTE),
+        "server.drain" => Accept::Duration(SECOND, HOUR),
+        "store.data" => Accept::Path,
+        "store.queue" => Accept::Count(1, 10_000_000),
+        "store.batch" => Accept::Count(1, 10_000),
+        "store.readers" => Accept::Count(1, 64),
+        "dispatch.holder" => Accept::Count(1, 10_000_000),
+        "dispatch.threads" => Accept::Count(0, 1024),
+        "dispatch.concurrency" => Accept::Count(1, 100_000),
+        "dispatch.lease" | "compensation.lease" => Accept::Duration(SECOND, DAY),
+        "dispatch.drain_rate" => Accept::Count(0, 10_000_000),
+        "compensation.concurrency" => Accept::Count(1, 10_000),
+        "compensation.attempts" => Accept::Count(1, 1000),
+        "compensation.initial" | "compensation.max" => Accept::Duration(1, 7 * DAY),
+        "plugin.max_component_bytes" => Accept::Count(KIB, GIB),
+        "plugin.compile_timeout" => Accept::Duration(SECOND, HOUR),
+        "plugin.cpu" | "plugin.wall" => Accept::Duration(1, 10 * MINUTE),
+        "plugin.effect_wall" | "plugin.http_timeout" => Accept::Duration(1, HOUR),
+        "plugin.memory_bytes" => Accept::Count(MIB, 4 * GIB),
+        "plugin.output_bytes" | "plugin.http_body_bytes" => Accept::Count(KIB, 64 * MIB),
+        "plugin.host_calls" | "plugin.log_lines" => Accept::Count(0, 100_000),
+        "plugin.log_line_bytes" => Accept::Count(16, MIB),
+        "log.filter" => Accept::Filter,
+        "log.format" => Accept::OneOf(&["text", "json"]),
+        _ => match default {
+            Value::Bool(_) => Accept::Switch,
+            Value::Number(_) => Accept::Count(0, u64::from(u32::MAX)),
+            Value::String(s) if s.parse::<DurationMs>().is_ok() => Accept::Duration(0, 7 * DAY),
+            _ => Accept::Text,
+        },
+    }
+}
+
+impl Accept {
+    /// The value as the configuration holds it, or nothing if it is not one. Text is taken for what the setting is,
+    /// since the environment and flags know nothing else.
+    pub(super) fn check(self, given: &Value) -> Option<Value> {
+        match self {
+            Self::Address => given.as_str()?.parse::<SocketAddr>().ok().map(|a| a.to_string().into()),
+            Self::Path => given.as_str().filter(|s| !s.is_empty() && !s.contains('\0')).map(Into::into),
+            Self::Filter => {
+                given.as_str().filter(|s| tracing_subscriber::EnvFilter::try_new(s).is_ok()).map(Into::into)
+            }
+            Self::OneOf(names) => given.as_str().filter(|s| names.contains(s)).map(Into::into),
+            Self::Switch => match given {
+                Value::Bool(_) => Some(given.clone()),
+                Value::String(s) => s.parse::<bool>().ok().map(Value::Bool),
+                _ => None,
+            },
+            Self::Count(least, most) => {
+                let number = match given {
+                    Value::String(s) => s.parse::<u64>().ok()?,
+                    other => other.as_u64()?,
+                };
+                (least..=most).contains(&number).then(|| number.into())
+            }
+            Self::Duration(least, most) => {
+                let length = given.as_str()?.parse::<DurationMs>().ok()?;
+                (least..=most).contains(&length.as_millis()).then(|| length.to_string().into())
+            }
+            Self::Text => given.as_str().map(Into::into),
+        }
+    }
+}
+
+impl fmt::Display for Accept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address => f.write_str("an IP address and a port, like 127.0.0.1:8080"),
+            Self::Path => f.write_str("a path"),
+            Self::Filter => f.write_str("a level or a filter, like info or info,lapse=debug"),
+            Self::OneOf(names) => f.write_str(&names.join(" or ")),
+            Self::Switch => f.write_str("true or false"),
+            Self::Count(least, most) => write!(f, "a whole number from {least} to {most}"),
+            Self::Duration(least, most) => write!(
+                f,
+                "a duration like 500ms, 30s, 15m, 2h or 7d, from {} to {}",
+                DurationMs::from_millis(*least),
+                DurationMs::from_millis(*most)
+            ),
+            Self::Text => f.write_str("text"),
+        }
+    }
+}
