@@ -9,14 +9,11 @@ mod completion;
 mod config;
 mod connect;
 mod demo_shop;
-mod dev;
 mod error;
 mod key;
 mod migrate;
-mod openapi;
 mod output;
 mod plugin;
-mod serve;
 mod settings;
 mod signals;
 mod timer;
@@ -57,8 +54,6 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    Dev(dev::Dev),
-    Serve(serve::Serve),
     /// Bring the database to this version, or back
     #[command(subcommand)]
     Migrate(migrate::Migrate),
@@ -78,7 +73,6 @@ enum Command {
     #[command(subcommand)]
     Key(key::Key),
     Config(config::Config),
-    Openapi(openapi::Openapi),
     /// Measure a running server
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -122,8 +116,6 @@ fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 async fn dispatch(command: Command, out: &Out) -> Result {
     match command {
-        Command::Dev(dev) => dev.run(out).await,
-        Command::Serve(serve) => serve.run(out).await,
         Command::Migrate(migrate) => migrate.run(out).await,
         Command::Plugin(plugin) => plugin.run(out).await,
         Command::Type(types) => types.run(out).await,
@@ -131,7 +123,6 @@ async fn dispatch(command: Command, out: &Out) -> Result {
         Command::Compensation(compensation) => compensation.run(out).await,
         Command::Key(key) => key.run(out).await,
         Command::Config(config) => config.run(out),
-        Command::Openapi(openapi) => openapi.run(out),
         Command::Bench(bench) => bench.run(out).await,
         Command::DemoShop(shop) => shop.run(out).await,
         Command::Completion(completion) => completion.run(out),
