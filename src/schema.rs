@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use serde_json::Value;
+use utoipa::ToSchema;
 
 /// The most faults that one answer names.
 const MAX_FAULTS: usize = 50;
@@ -12,9 +13,9 @@ pub struct Schema {
 }
 
 /// One way in which an instance does not fit, or a request is wrong.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Fault {
-    /// JSON pointer (RFC 6901) into the instance.
+    /// JSON pointer (RFC 6901) into the body; `?name` for a query parameter; empty for the whole.
     pub pointer: String,
     pub code: String,
     pub detail: String,

@@ -1,0 +1,50 @@
+//! Every route.
+
+use utoipa::OpenApi as _;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::{Api, compensations, document, health, keys, namespaces, pages, plugins, timers, types};
+
+pub(super) fn all() -> OpenApiRouter<Api> {
+    OpenApiRouter::with_openapi(document::Base::openapi())
+        // Timers
+        .routes(routes!(timers::register_timer, timers::list_timers))
+        .routes(routes!(timers::register_timers))
+        .routes(routes!(timers::get_timer))
+        .routes(routes!(timers::list_timer_events))
+        .routes(routes!(timers::resolve_timer))
+        .routes(routes!(timers::cancel_timer))
+        .routes(routes!(timers::reschedule_timer))
+        .routes(routes!(timers::fire_timer))
+        .routes(routes!(timers::retry_timer))
+        // Timers by type and key
+        .routes(routes!(timers::get_timer_by_key))
+        .routes(routes!(timers::resolve_timer_by_key))
+        .routes(routes!(timers::cancel_timer_by_key))
+        .routes(routes!(timers::reschedule_timer_by_key))
+        .routes(routes!(timers::fire_timer_by_key))
+        .routes(routes!(timers::retry_timer_by_key))
+        // Plugins and types
+        .routes(routes!(plugins::upload_plugin, plugins::list_plugins))
+        .routes(routes!(plugins::get_plugin))
+        .routes(routes!(types::list_types))
+        .routes(routes!(types::put_type, types::get_type))
+        .routes(routes!(types::list_revisions))
+        .routes(routes!(types::activate_revision))
+        .routes(routes!(types::dry_run_type))
+        // Compensations
+        .routes(routes!(compensations::list_compensations))
+        .routes(routes!(compensations::redrive_compensations))
+        .routes(routes!(compensations::get_compensation))
+        .routes(routes!(compensations::redrive_compensation))
+        // Keys and namespaces
+        .routes(routes!(keys::create_key, keys::list_keys))
+        .routes(routes!(keys::delete_key))
+        .routes(routes!(namespaces::create_namespace, namespaces::list_namespaces))
+        // Operations and pages
+        .routes(routes!(health::get_health))
+        .routes(routes!(health::get_readiness))
+        .routes(routes!(pages::get_metrics))
+        .routes(routes!(pages::get_openapi))
+        .routes(routes!(pages::get_docs))
+}

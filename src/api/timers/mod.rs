@@ -1,0 +1,12 @@
+//! Timers: registering, finding, acting on them, and their audit.
+
+mod act;
+mod batch;
+mod events;
+mod find;
+mod register;
+mod view;
+
+pub use self::view::Timer;
+pub(super) use self::view::{TimerAnswer, type_named, type_row};
+pub(super) use self::{act::*, batch::*, events::*, find::*, register::*};

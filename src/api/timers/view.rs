@@ -1,0 +1,145 @@
+//! A timer as callers see it.
+
+use std::collections::BTreeMap;
+
+use axum::{
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::{
+    catalog::Snapshot,
+    domain::{
+        id::{NamespaceId, TypeId},
+        plugin::TypeRow,
+        time::Timestamp,
+        timer,
+    },
+};
+
+use super::super::{
+    Inner,
+    model::{Raw, TimerState},
+};
+
+/// A timer.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(example = json!({
+    "id": "0198c0de-0000-7000-8000-000000000001",
+    "namespace": "default",
+    "type": "order-timeout",
+    "key": "A17",
+    "state": "scheduled",
+    "payload": {"order_id": "A17"},
+    "due_at": "2026-03-01T12:30:00.000Z",
+    "run_at": "2026-03-01T12:30:00.000Z",
+    "expired": false,
+    "attempt": 1,
+    "version": 1,
+    "revision": 1,
+    "labels": {"shop": "main"},
+    "created_at": "2026-03-01T12:00:00.000Z"
+}))]
+pub struct Timer {
+    #[schema(value_type = String, format = Uuid)]
+    id: String,
+    namespace: String,
+    r#type: String,
+    /// The business's own key, as it was given.
+    key: String,
+    state: TimerState,
+    /// As it was given.
+    #[schema(value_type = Value)]
+    payload: Raw,
+    /// The business's deadline.
+    #[schema(value_type = String, format = DateTime)]
+    due_at: Timestamp,
+    /// When the engine acts next; left out when it has nothing more to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime, nullable = false)]
+    run_at: Option<Timestamp>,
+    /// Not final, and due.
+    expired: bool,
+    /// The number of the attempt that runs or runs next, from 1.
+    attempt: u32,
+    /// Rises with every change; the same as the ETag.
+    version: i64,
+    /// The revision of the type that it was registered under.
+    revision: i64,
+    labels: BTreeMap<String, String>,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime, nullable = false)]
+    settled_at: Option<Timestamp>,
+    /// How it ended: `result` of a close, `reason` of a skip, `failure` of one that failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Value>, nullable = false)]
+    outcome: Option<Raw>,
+}
+
+impl Inner {
+    /// A row as callers see it at this moment.
+    pub fn show(&self, row: timer::Timer) -> Timer {
+        let snapshot = self.catalog.snapshot();
+        let named = type_row(&snapshot, row.type_id);
+        Timer {
+            id: row.id.to_string(),
+            namespace: named.map(|t| t.namespace.to_string()).unwrap_or_default(),
+            r#type: named.map(|t| t.name.to_string()).unwrap_or_default(),
+            key: row.key.to_string(),
+            state: row.state.into(),
+            expired: row.is_expired(self.clock.now()),
+            payload: Raw::of(row.payload),
+            due_at: row.due_at,
+            run_at: row.run_at,
+            attempt: row.attempt,
+            version: row.version,
+            revision: row.revision,
+            labels: row.labels,
+            created_at: row.created_at,
+            settled_at: row.settled_at,
+            outcome: row.outcome.map(Raw::of),
+        }
+    }
+}
+
+/// A type's row by id, ready to run or not.
+pub(crate) fn type_row(snapshot: &Snapshot, id: TypeId) -> Option<&TypeRow> {
+    snapshot.by_id(id).map(|t| &t.row).or_else(|| snapshot.catalogue.types.iter().find(|t| t.id == id))
+}
+
+/// A type's row by name, ready to run or not.
+pub(crate) fn type_named<'a>(snapshot: &'a Snapshot, namespace: NamespaceId, name: &str) -> Option<&'a TypeRow> {
+    let row = |t: &&TypeRow| t.namespace_id == namespace && t.name.as_str() == name;
+    snapshot.by_name(namespace, name).map(|t| &t.row).or_else(|| snapshot.catalogue.types.iter().find(row))
+}
+
+/// A timer with its ETag, and its place where it is new.
+pub struct TimerAnswer {
+    pub status: StatusCode,
+    pub timer: Timer,
+}
+
+impl TimerAnswer {
+    pub fn ok(timer: Timer) -> Self {
+        Self { status: StatusCode::OK, timer }
+    }
+}
+
+impl IntoResponse for TimerAnswer {
+    fn into_response(self) -> Response {
+        let tag = HeaderValue::from_str(&format!("\"{}\"", self.timer.version));
+        let place = HeaderValue::from_str(&format!("/v1/timers/{}", self.timer.id));
+        let mut response = (self.status, axum::Json(self.timer)).into_response();
+        if let Ok(tag) = tag {
+            response.headers_mut().insert(header::ETAG, tag);
+        }
+        if let (StatusCode::CREATED, Ok(place)) = (self.status, place) {
+            response.headers_mut().insert(header::LOCATION, place);
+        }
+        response
+    }
+}
