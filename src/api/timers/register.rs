@@ -105,8 +105,10 @@ impl Inner {
     pub(super) async fn insert(&self, timer: NewTimer) -> Result<TimerAnswer> {
         match self.store.insert(timer).await? {
             Inserted::Created(timer) => {
-                metrics::counter!("lapse_timer_message_sent_total").increment(1);
-                Ok(TimerAnswer { status: StatusCode::CREATED, timer: self.show(timer) })
+                let timer = self.show(timer);
+                let labels = [("namespace", timer.namespace.clone()), ("type", timer.r#type.clone())];
+                metrics::counter!("lapse_timer_message_sent_total", &labels).increment(1);
+                Ok(TimerAnswer { status: StatusCode::CREATED, timer })
             }
             Inserted::Same(timer) => Ok(TimerAnswer::ok(self.show(timer))),
             Inserted::Conflict(timer) => {

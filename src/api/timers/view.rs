@@ -45,8 +45,8 @@ use super::super::{
 pub struct Timer {
     #[schema(value_type = String, format = Uuid)]
     id: String,
-    namespace: String,
-    r#type: String,
+    pub(super) namespace: String,
+    pub(super) r#type: String,
     /// The business's own key, as it was given.
     key: String,
     state: TimerState,

@@ -1,1 +1,3 @@
+//! The HTTP API, over the real router and a real store.
 
+mod document;

@@ -1,0 +1,79 @@
+//! The metrics: their names, what they mean, and their buckets.
+
+use std::sync::OnceLock;
+
+use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+
+/// Seconds. Fine where lateness is judged (1 to 250 ms), coarse for what lies behind an outage.
+const LATENESS: &[f64] = &[
+    0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0, 3600.0,
+];
+/// Seconds that some work took: from a pure decision's tens of microseconds to a call's bound.
+const WORK: &[f64] = &[
+    0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
+    10.0, 30.0,
+];
+
+/// Counters, each with what it counts.
+const COUNTERS: &[(&str, &str)] = &[
+    ("lapse_timer_message_sent_total", "Timers scheduled"),
+    ("lapse_timer_consume_total", "Expiries taken up"),
+    ("lapse_timer_closed_total", "Timers closed by their plugin"),
+    ("lapse_timer_skipped_total", "Timers that their plugin found already settled"),
+    ("lapse_timer_retry_total", "Expiries to be tried again"),
+    ("lapse_timer_failed_total", "Timers that failed for good or ran out of tries, by class"),
+    ("lapse_timer_duplicate_total", "Expiries that came late or twice, and changed nothing"),
+    ("lapse_timer_fired_total", "Expiries by what triggered them: slot, near, backlog or manual"),
+    ("lapse_timer_left_to_backlog_total", "Timers that were not held to their instant, by reason"),
+    ("lapse_compensation_done_total", "Compensations carried out"),
+    ("lapse_compensation_skipped_total", "Compensations that the business said there is nothing to do for"),
+    ("lapse_compensation_retry_total", "Runs of compensations to be tried again"),
+    ("lapse_compensation_dead_total", "Compensations out of tries: a person must redrive them"),
+    ("lapse_compensation_fenced_total", "Runs of compensations whose lease had passed to another"),
+    ("lapse_plugin_counter_total", "Counters of the plugins' own"),
+    ("lapse_http_requests_total", "Calls of the API"),
+];
+
+const GAUGES: &[(&str, &str)] = &[
+    ("lapse_compensation_pending", "Compensations that wait or are to be tried again, counted up to a bound"),
+    ("lapse_compensation_running", "Compensations that run, counted up to a bound"),
+    ("lapse_compensation_dead", "Compensations that wait for a person, counted up to a bound"),
+];
+
+const HISTOGRAMS: &[(&str, &str, &[f64])] = &[
+    ("lapse_timer_lateness_seconds", "From due to committed effect", LATENESS),
+    ("lapse_timer_process_seconds", "From the start of a decision to its commit", WORK),
+    ("lapse_compensation_process_seconds", "One run of a compensation", WORK),
+    ("lapse_http_request_seconds", "One call of the API", WORK),
+];
+
+/// Starts the metrics; what comes back renders them. A second call gives the same: tests start many nodes in a process.
+pub fn init_metrics() -> PrometheusHandle {
+    static STARTED: OnceLock<PrometheusHandle> = OnceLock::new();
+    STARTED.get_or_init(start).clone()
+}
+
+fn start() -> PrometheusHandle {
+    let mut builder = PrometheusBuilder::new();
+    for (name, _, buckets) in HISTOGRAMS {
+        builder = builder
+            .set_buckets_for_metric(Matcher::Full((*name).to_owned()), buckets)
+            .unwrap_or_else(|e| unreachable!("the buckets of {name} are not empty: {e}"));
+    }
+    let recorder = builder.build_recorder();
+    let handle = recorder.handle();
+    if metrics::set_global_recorder(recorder).is_err() {
+        tracing::warn!("another recorder of metrics is in place; /metrics shows nothing");
+    }
+    for (name, what) in COUNTERS {
+        describe_counter!(*name, *what);
+    }
+    for (name, what) in GAUGES {
+        describe_gauge!(*name, *what);
+    }
+    for (name, what, _) in HISTOGRAMS {
+        describe_histogram!(*name, Unit::Seconds, *what);
+    }
+    handle
+}
