@@ -216,7 +216,7 @@ pub async fn get_compensation(
 /// Sends a dead compensation back to its lane, with all its attempts anew.
 #[utoipa::path(
     post, path = "/v1/compensations/{id}/redrive", operation_id = "redrive_compensation", tag = "compensations",
-    request_body(content = Option<RedriveRequest>),
+    request_body = RedriveRequest,
     params(("id" = String, Path, format = Uuid, description = "The compensation's id")),
     responses((status = 200, description = "The compensation as it now is", body = Compensation))
 )]
@@ -241,7 +241,7 @@ pub async fn redrive_compensation(
 /// Sends dead compensations back to their lanes.
 #[utoipa::path(
     post, path = "/v1/compensations/redrive", operation_id = "redrive_compensations", tag = "compensations",
-    request_body(content = Option<RedriveManyRequest>),
+    request_body = RedriveManyRequest,
     responses((status = 200, description = "How many", body = RedriveResult))
 )]
 pub async fn redrive_compensations(

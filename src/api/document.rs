@@ -86,8 +86,13 @@ fn finish_operation(operation: &mut Operation) {
             response.headers.insert("X-Request-Id".to_owned(), RefOr::T(header));
         }
     }
-    if ACTIONS.iter().any(|a| id == *a || id == format!("{a}_by_key")) {
+    let is_action = ACTIONS.iter().any(|a| id == *a || id == format!("{a}_by_key"));
+    if is_action {
         add_header(operation, "If-Match", IF_MATCH);
+    }
+    let may_be_empty = (is_action && !id.starts_with("reschedule")) || id.starts_with("redrive");
+    if let (true, Some(RefOr::T(body))) = (may_be_empty, &mut operation.request_body) {
+        body.required = Some(Required::False);
     }
     let (roles, words) = match access(&id) {
         Some(Access::Roles(roles)) => {

@@ -186,7 +186,7 @@ macro_rules! actions {
         $(#[$doc])*
         #[utoipa::path(
             post, path = concat!("/v1/timers/{id}/", $verb), operation_id = stringify!($name), tag = "timers",
-            request_body(content = Option<ActionRequest>),
+            request_body = ActionRequest,
             params(("id" = String, Path, format = Uuid, description = "The timer's id")),
             responses((status = 200, description = "The timer as it now is", body = Timer, headers(("ETag" = String, description = "The timer's version"))))
         )]
@@ -206,7 +206,7 @@ macro_rules! actions {
         $(#[$doc])*
         #[utoipa::path(
             post, path = concat!("/v1/types/{type}/timers/{key}/", $verb), operation_id = stringify!($by_key), tag = "timers",
-            request_body(content = Option<ActionRequest>),
+            request_body = ActionRequest,
             params(("type" = String, Path, description = "The type's name"), ("key" = String, Path, description = "The timer's key, percent-encoded")),
             responses((status = 200, description = "The timer as it now is", body = Timer, headers(("ETag" = String, description = "The timer's version"))))
         )]
@@ -241,7 +241,7 @@ actions! {
 /// From `scheduled` and `failed`. `too_late` is said only of a timer that has ended otherwise.
 #[utoipa::path(
     post, path = "/v1/timers/{id}/resolve", operation_id = "resolve_timer", tag = "timers",
-    request_body(content = Option<ActionRequest>),
+    request_body = ActionRequest,
     params(("id" = String, Path, format = Uuid, description = "The timer's id")),
     responses((status = 200, description = "The timer as it now is", body = Timer, headers(("ETag" = String, description = "The timer's version"))))
 )]
@@ -264,7 +264,7 @@ pub async fn resolve_timer(
 /// closes nothing.
 #[utoipa::path(
     post, path = "/v1/types/{type}/timers/{key}/resolve", operation_id = "resolve_timer_by_key", tag = "timers",
-    request_body(content = Option<ResolveRequest>),
+    request_body = ResolveRequest,
     params(("type" = String, Path, description = "The type's name"), ("key" = String, Path, description = "The timer's key, percent-encoded")),
     responses((status = 200, description = "The timer as it now is", body = Timer, headers(("ETag" = String, description = "The timer's version"))))
 )]
