@@ -1,0 +1,270 @@
+//! Wires the rooms together; knows the order of starting and of draining. The only place that knows all rooms.
+//!
+//! Starting: port, key, store (migrated), first key, plugins compiled, engine, API. Draining is the other way round,
+//! except that the API answers to the end: what is asked of a node that stops is still right, and `/readyz` already says
+//! that nothing new should be sent.
+
+mod key;
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use metrics_exporter_prometheus::PrometheusHandle;
+use tokio::{net::TcpListener, sync::Notify, task::JoinHandle};
+
+use crate::{
+    api::{self, ApiParams, Health},
+    catalog::Catalog,
+    clock::{SharedClock, SystemClock},
+    compensate::{Lanes, LanesParams},
+    config::{self, Config},
+    delivery::local::Local,
+    dispatch::{Dispatcher, DispatcherParams},
+    domain::{
+        audit::Chain,
+        id::{ApiKeyId, Name, SHARDS, TypeId},
+        time::Timestamp,
+        timer::Timer,
+    },
+    plugin::{HostParams, WasmHost},
+    store::{
+        Limits, Observer, Store,
+        admin::{AdminAnswer, AdminOp, Role},
+        sqlite::{Sqlite, SqliteParams},
+    },
+    telemetry,
+};
+
+use self::key::ServerKey;
+
+/// How long a change that another process made to the catalogue may go unnoticed.
+const CATALOGUE_POLL: Duration = Duration::from_millis(500);
+/// How long open connections may take to finish once everything else has stopped.
+const API_GRACE: Duration = Duration::from_secs(2);
+
+/// A running node.
+pub struct App {
+    address: SocketAddr,
+    store: Store,
+    catalog: Catalog,
+    dispatcher: Dispatcher,
+    lanes: Lanes,
+    state: Arc<NodeState>,
+    drain: crate::domain::time::DurationMs,
+    api_stop: Arc<Notify>,
+    api: JoinHandle<()>,
+    refresher: JoinHandle<()>,
+}
+
+/// What the first start may need.
+#[derive(Clone, Default)]
+pub struct Bootstrap {
+    /// Becomes the first admin key, only while there is no key at all.
+    pub admin_token: Option<String>,
+}
+
+/// What readiness asks.
+struct NodeState {
+    draining: AtomicBool,
+    dispatcher: Dispatcher,
+    clock: SharedClock,
+}
+
+impl Health for NodeState {
+    fn dispatch_tick_age(&self) -> Duration {
+        self.clock.now().since(self.dispatcher.last_tick()).as_std()
+    }
+
+    fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+}
+
+/// Wakes the refresher when the catalogue was written here.
+struct CatalogueBell(Arc<Notify>);
+
+impl Observer for CatalogueBell {
+    fn timer_written(&self, _: &Timer) {}
+    fn compensation_written(&self, _: TypeId, _: &Name, _: Timestamp) {}
+    fn catalogue_written(&self) {
+        self.0.notify_one();
+    }
+}
+
+impl App {
+    /// Opens the store, compiles the active plugins, starts the engine and then the API.
+    pub async fn start(config: Config, bootstrap: Bootstrap) -> anyhow::Result<Self> {
+        let metrics = telemetry::init_metrics();
+        let listener = TcpListener::bind(config.server.listen).await.with_context(|| {
+            format!(
+                "cannot listen on {}; is another server there? Choose another address with --listen",
+                config.server.listen
+            )
+        })?;
+        let address = listener.local_addr()?;
+        let key = open_data_folder(&config.store)?;
+        let clock: SharedClock = Arc::new(SystemClock);
+        let store = open_store(&config.store, &key, &clock).await?;
+        if let Some(token) = bootstrap.admin_token {
+            first_key(&store, &token).await?;
+        }
+
+        let host_params = HostParams { cache: config.store.data.join("cache"), key: key.derive("compile cache") };
+        let host = WasmHost::new(config.plugin.clone(), host_params).context("the plugin host cannot start")?;
+        let catalog = Catalog::load(store.clone(), host).await.context("the catalogue of types cannot be loaded")?;
+        let refresher = refresh(catalog.clone(), &store);
+
+        let lanes = Lanes::start(LanesParams {
+            store: store.clone(),
+            catalog: catalog.clone(),
+            clock: Arc::clone(&clock),
+            config: config.compensation.clone(),
+        });
+        let dispatcher = Dispatcher::start(DispatcherParams {
+            store: store.clone(),
+            catalog: catalog.clone(),
+            clock: Arc::clone(&clock),
+            delivery: Arc::new(Local::new(Arc::clone(&clock), (0..SHARDS).collect())),
+            config: config.dispatch.clone(),
+            node: node_name(),
+        });
+
+        let state = Arc::new(NodeState {
+            draining: AtomicBool::new(false),
+            dispatcher: dispatcher.clone(),
+            clock: Arc::clone(&clock),
+        });
+        let api_params = ApiParams {
+            store: store.clone(),
+            catalog: catalog.clone(),
+            clock,
+            config: config.server.clone(),
+            max_component_bytes: config.plugin.max_component_bytes,
+            health: Arc::<NodeState>::clone(&state),
+            metrics,
+        };
+        let api_stop = Arc::new(Notify::new());
+        let api = serve(listener, api_params, Arc::clone(&api_stop));
+        tracing::info!(server.address = %address, store.data = %config.store.data.display(), "the node has started");
+        Ok(Self {
+            address,
+            store,
+            catalog,
+            dispatcher,
+            lanes,
+            state,
+            drain: config.server.drain,
+            api_stop,
+            api,
+            refresher,
+        })
+    }
+
+    /// The address that the API listens on.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// Drains: unready, nothing new taken, what runs finished within the bound, leases released.
+    pub async fn stop(self) {
+        tracing::info!(server.drain = %self.drain, "the node drains");
+        self.state.draining.store(true, Ordering::Relaxed);
+        tokio::join!(self.dispatcher.drain(self.drain), self.lanes.drain(self.drain));
+        self.api_stop.notify_one();
+        let api = self.api.abort_handle();
+        if tokio::time::timeout(API_GRACE, self.api).await.is_err() {
+            api.abort();
+        }
+        self.refresher.abort();
+        self.store.close().await;
+        tracing::info!("the node has stopped");
+    }
+}
+
+/// Makes the folder, for its owner only, and reads or makes the server's key.
+fn open_data_folder(config: &config::Store) -> anyhow::Result<ServerKey> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&config.data)
+        .with_context(|| format!("cannot make the data folder {}", config.data.display()))?;
+    ServerKey::load_or_create(&config.data.join("server.key"))
+}
+
+async fn open_store(config: &config::Store, key: &ServerKey, clock: &SharedClock) -> anyhow::Result<Store> {
+    let params = SqliteParams {
+        path: config.data.join("lapse.db"),
+        readers: config.readers,
+        clock: Arc::clone(clock),
+        chain: Chain::new(key.derive("audit")),
+        migrate: true,
+    };
+    let driver = tokio::task::spawn_blocking(move || Sqlite::open(params)).await??;
+    Ok(Store::new(driver, Limits { queue: config.queue, batch: config.batch, ..Limits::default() }))
+}
+
+/// The first start's key. Once there is a key, the token given here means nothing.
+async fn first_key(store: &Store, token: &str) -> anyhow::Result<()> {
+    let namespace_id =
+        store.read().catalogue().await?.namespace("default").context("there is no namespace `default`")?;
+    let op = AdminOp::CreateApiKey {
+        id: ApiKeyId::new(),
+        namespace_id,
+        name: "bootstrap".to_owned(),
+        role: Role::Admin,
+        hash: api::hash_token(token),
+        created_by: "bootstrap".to_owned(),
+        only_first: true,
+    };
+    if let AdminAnswer::ApiKey(row) = store.admin(op).await? {
+        tracing::info!(key.id = %row.id, "the first admin key was made from the bootstrap token");
+    }
+    Ok(())
+}
+
+/// Takes in changes of the catalogue: at once those written here, soon those written by another process.
+fn refresh(catalog: Catalog, store: &Store) -> JoinHandle<()> {
+    let bell = Arc::new(Notify::new());
+    store.observe(Arc::new(CatalogueBell(Arc::clone(&bell))));
+    tokio::spawn(async move {
+        loop {
+            let _ = tokio::time::timeout(CATALOGUE_POLL, bell.notified()).await;
+            if let Err(error) = catalog.refresh().await {
+                tracing::warn!(%error, "the catalogue could not be read; the one before serves on");
+            }
+        }
+    })
+}
+
+fn serve(listener: TcpListener, params: ApiParams, stop: Arc<Notify>) -> JoinHandle<()> {
+    let router = api::router(params);
+    tokio::spawn(async move {
+        let served = axum::serve(listener, router).with_graceful_shutdown(async move { stop.notified().await }).await;
+        if let Err(error) = served {
+            tracing::error!(%error, "the API has stopped serving");
+        }
+    })
+}
+
+/// Tells nodes apart in leases and logs.
+fn node_name() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = host.trim();
+    format!("{}-{}-{:08x}", if host.is_empty() { "node" } else { host }, std::process::id(), rand::random::<u32>())
+}
