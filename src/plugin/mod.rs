@@ -2,6 +2,23 @@
 //!
 //! [`Host`] and [`Plugin`] are the seam. The rooms that call plugins know nothing of Wasm.
 
+mod abi;
+pub mod build;
+mod cache;
+mod call;
+mod compile;
+mod engine;
+mod host;
+pub mod http;
+mod inspect;
+mod limits;
+mod log;
+mod meter;
+mod sql;
+mod text;
+
+pub use host::{HostParams, SchemaCheck, StartError, WasmHost};
+
 use std::sync::Arc;
 
 use async_trait::async_trait;

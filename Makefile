@@ -1,0 +1,44 @@
+# What one does with this repository. `make` alone says what there is.
+.DEFAULT_GOAL := help
+.PHONY: help run test soak build plugins fmt lint setup
+
+help: ## Show this.
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: setup plugins ## Set up what is missing, and run Lapse with its demo shop.
+	cargo run --quiet -- dev
+
+test: setup ## Everything that must hold: tests, lints, formatting, documentation.
+	scripts/setup.sh nextest
+	$(MAKE) plugins
+	cargo fmt --all --check
+	cd plugins && cargo fmt --all --check
+	cargo clippy --quiet --all-targets -- -D warnings
+	if command -v cargo-nextest >/dev/null; then cargo nextest run; else cargo test --quiet; fi
+	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps
+
+soak: setup plugins ## The tests that take long: many kills, long outages, millions of rows.
+	if command -v cargo-nextest >/dev/null; then \
+		LAPSE_SOAK=1 cargo nextest run --no-capture --release -E 'test(soak)'; \
+	else \
+		LAPSE_SOAK=1 cargo test --release -- --nocapture --test-threads 1 soak; \
+	fi
+
+build: setup plugins ## Leave target/release/lapse and plugins/dist/*.wasm.
+	cargo build --release
+
+# By the library's own means, in the profile that run and test build anyway: no second tool, and no release build.
+plugins: ## Build the reference plugins and the tests' guests into plugins/dist.
+	cargo run --quiet --example build-plugins
+
+fmt: ## Format all code.
+	cargo fmt --all
+	cd plugins && cargo fmt --all
+
+lint: ## Lints, and what may be depended upon.
+	scripts/setup.sh deny
+	cargo clippy --all-targets -- -D warnings
+	cargo deny check bans licenses sources
+
+setup:
+	@scripts/setup.sh

@@ -1,0 +1,116 @@
+//! Requests to the hosts that an operator has granted.
+
+use serde::Serialize;
+
+use crate::{
+    Failure,
+    bindings::lapse::plugin::http::{self as wit, Header},
+};
+pub use wit::{HttpError, Method};
+
+/// A request. Lapse adds `Idempotency-Key` with the call's own key.
+#[derive(Debug)]
+pub struct Request(wit::Request);
+
+#[derive(Debug)]
+pub struct Response(wit::Response);
+
+impl Request {
+    pub fn new(method: Method, url: &str) -> Self {
+        Self(wit::Request { method, url: url.into(), headers: vec![], body: None, timeout_ms: None })
+    }
+
+    pub fn get(url: &str) -> Self {
+        Self::new(Method::Get, url)
+    }
+
+    pub fn post(url: &str) -> Self {
+        Self::new(Method::Post, url)
+    }
+
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.0.headers.push(Header { name: name.into(), value: value.into() });
+        self
+    }
+
+    /// A JSON body, with its content type.
+    pub fn json(self, body: &impl Serialize) -> Self {
+        let bytes = serde_json::to_vec(body).unwrap_or_else(|e| panic!("a body that is to be JSON cannot be: {e}"));
+        self.header("content-type", "application/json").body(bytes)
+    }
+
+    pub fn body(mut self, body: Vec<u8>) -> Self {
+        self.0.body = Some(body);
+        self
+    }
+
+    /// For the whole exchange; the host has a bound of its own.
+    pub fn timeout_ms(mut self, timeout_ms: u32) -> Self {
+        self.0.timeout_ms = Some(timeout_ms);
+        self
+    }
+
+    pub fn send(&self) -> Result<Response, HttpError> {
+        wit::send(&self.0).map(Response)
+    }
+}
+
+impl Response {
+    pub fn status(&self) -> u16 {
+        self.0.status
+    }
+
+    pub fn is_success(&self) -> bool {
+        (200..300).contains(&self.0.status)
+    }
+
+    /// The first value of a header; the name in lower case.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.0.headers.iter().find(|h| h.name == name).map(|h| h.value.as_str())
+    }
+
+    pub fn body(&self) -> &[u8] {
+        &self.0.body
+    }
+
+    /// How long `Retry-After` asks to wait, whether in seconds or as a date (RFC 9110, 10.2.3).
+    pub fn retry_after_ms(&self, now_ms: u64) -> Option<u64> {
+        let value = self.header("retry-after")?.trim();
+        match value.parse::<u64>() {
+            Ok(seconds) => seconds.checked_mul(1000),
+            Err(_) => Some(http_date_ms(value)?.saturating_sub(now_ms)),
+        }
+    }
+
+    /// The usual reading of a status that is no success: 409 is a conflict; 408, 425, 429 and 5xx are worth another
+    /// try, when `Retry-After` says if it does; anything else will not get better by itself.
+    pub fn failure(&self, what: &str, now_ms: u64) -> Failure {
+        let status = self.0.status;
+        let code = format!("http_{status}");
+        let message = format!("{what} was answered {status}");
+        match status {
+            409 => Failure::conflict(&code, message),
+            408 | 425 | 429 | 500.. => Failure::downstream(&code, message).retry_after_ms(self.retry_after_ms(now_ms)),
+            _ => Failure::permanent(&code, message),
+        }
+    }
+}
+
+/// `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110, 5.6.7) in milliseconds since 1970; the obsolete forms are not read.
+fn http_date_ms(value: &str) -> Option<u64> {
+    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let mut parts = value.split_once(", ")?.1.split([' ', ':']);
+    let mut next = || parts.next();
+    let day: u64 = next()?.parse().ok().filter(|d| (1..=31).contains(d))?;
+    let month_name = next()?;
+    let month = u64::try_from(MONTHS.iter().position(|m| *m == month_name)?).ok()? + 1;
+    let year: u64 = next()?.parse().ok().filter(|y| (1970..=9999).contains(y))?;
+    let mut clock = [0u64; 3];
+    for slot in &mut clock {
+        *slot = next()?.parse().ok().filter(|n| *n <= 60)?;
+    }
+    // Days from 1970-01-01 by the civil calendar, with years that start in March.
+    let (y, m) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let days = y * 365 + y / 4 - y / 100 + y / 400 + (m * 153 + 2) / 5 + day - 1 - 719_468;
+    Some((((days * 24 + clock[0]) * 60 + clock[1]) * 60 + clock[2]) * 1000)
+}

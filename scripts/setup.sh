@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# Installs what building, running and testing need and what is missing here. Says what it does; the second time it has
+# nothing to do. One function a tool, listed at the end.
+set -euo pipefail
+
+say() { printf 'setup: %s\n' "$*"; }
+fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
+has() { command -v "$1" >/dev/null 2>&1; }
+
+# Debian packages, as root or by sudo.
+apt_install() {
+    has apt-get || fail "please install the equivalents of: $*"
+    local as_root=()
+    if [ "$(id -u)" != 0 ]; then
+        has sudo && sudo -n true 2>/dev/null || fail "please run: sudo apt-get install -y $*"
+        as_root=(sudo -n)
+    fi
+    say "installing Debian packages: $*"
+    if ! "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@" >/dev/null; then
+        "${as_root[@]}" apt-get update >/dev/null
+        "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@" >/dev/null
+    fi
+}
+
+# The compiler, and a linker for C (SQLite is built from source).
+rust() {
+    has cargo || fail "Rust is missing; get it from https://rustup.rs and run this again"
+    has cc || apt_install build-essential
+}
+
+has_wasm_target() {
+    local libdir
+    libdir=$(rustc --print target-libdir --target wasm32-unknown-unknown 2>/dev/null) && [ -n "$(ls "$libdir" 2>/dev/null)" ]
+}
+
+has_debian_wasm() {
+    [ -x /usr/bin/cargo ] && [ -x /usr/bin/rustc ] && [ -d /usr/lib/rustlib/src/rust/library ] && ls /usr/bin/wasm-ld* >/dev/null 2>&1
+}
+
+# A standard library for the plugins' target: the one that is there, else rustup's (which can hang where its server
+# cannot be reached), else Debian's Rust, which builds one from source.
+wasm_target() {
+    has_wasm_target && return
+    has_debian_wasm && return
+    if has rustup; then
+        say "adding the Rust target wasm32-unknown-unknown"
+        timeout 20 rustup target add wasm32-unknown-unknown >/dev/null 2>&1 || true
+        has_wasm_target && return
+        say "rustup could not get it; taking Debian's Rust instead"
+    fi
+    apt_install rustc-web cargo-web rust-web-src libstd-rust-web-dev lld
+    has_debian_wasm || fail "there is still no Rust that builds for wasm32-unknown-unknown"
+}
+
+# Runs the tests side by side. `cargo test` does without it.
+nextest() {
+    has cargo-nextest && return
+    [ "${LAPSE_SETUP_NEXTEST:-1}" = 1 ] || return 0
+    say "installing cargo-nextest (some minutes)"
+    cargo install cargo-nextest --locked --quiet || say "cargo-nextest could not be installed; cargo test is used instead"
+}
+
+# Checks what is depended upon; only `make lint` asks for it.
+deny() {
+    has cargo-deny && return
+    say "installing cargo-deny (some minutes)"
+    cargo install cargo-deny --locked --quiet
+}
+
+# By default what `run` needs; otherwise the tools that are named.
+[ $# -gt 0 ] || set -- rust wasm_target
+for tool in "$@"; do "$tool"; done

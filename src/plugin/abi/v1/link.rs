@@ -1,0 +1,70 @@
+//! Binds the world's imports to the capabilities.
+
+use wasmtime::{Engine, Result, StoreContextMut, component::Linker};
+
+use super::{
+    super::super::{call::CallState, http as capability, sql as sql_capability},
+    bindings::lapse::plugin::{
+        http::{HttpError, Request, Response},
+        log::Level,
+        sql::{Outcome, SqlError, Statement},
+    },
+};
+
+const LOG: &str = "lapse:plugin/log@1.0.0";
+const HTTP: &str = "lapse:plugin/http@1.0.0";
+const SQL: &str = "lapse:plugin/sql@1.0.0";
+
+/// For calls that may do nothing: every host call but `log` is denied.
+pub fn pure(engine: &Engine) -> Result<Linker<CallState>> {
+    let mut linker = common(engine)?;
+    linker.instance(HTTP)?.func_wrap(
+        "send",
+        |mut store: StoreContextMut<'_, CallState>, (request,): (Request,)| -> Result<(Result<Response, HttpError>,)> {
+            Ok((Err(capability::refuse(store.data_mut(), &request)),))
+        },
+    )?;
+    Ok(linker)
+}
+
+/// For calls with the rights of their export.
+pub fn effects(engine: &Engine) -> Result<Linker<CallState>> {
+    let mut linker = common(engine)?;
+    linker.instance(HTTP)?.func_wrap_async(
+        "send",
+        |mut store: StoreContextMut<'_, CallState>, (request,): (Request,)| {
+            Box::new(async move {
+                let sent = capability::send(store.data_mut(), request).await;
+                Ok::<(Result<Response, HttpError>,), wasmtime::Error>((sent,))
+            })
+        },
+    )?;
+    Ok(linker)
+}
+
+fn common(engine: &Engine) -> Result<Linker<CallState>> {
+    let mut linker = Linker::new(engine);
+    linker.instance(LOG)?.func_wrap(
+        "write",
+        |mut store: StoreContextMut<'_, CallState>, (level, message): (Level, String)| -> Result<()> {
+            let level = match level {
+                Level::Trace => "trace",
+                Level::Debug => "debug",
+                Level::Info => "info",
+                Level::Warn => "warn",
+                Level::Error => "error",
+            };
+            store.data_mut().log.write(level, &message);
+            Ok(())
+        },
+    )?;
+    linker.instance(SQL)?.func_wrap(
+        "transact",
+        |mut store: StoreContextMut<'_, CallState>,
+         (source, _): (String, Vec<Statement>)|
+         -> Result<(Result<Vec<Outcome>, SqlError>,)> {
+            Ok((Err(sql_capability::transact(store.data_mut(), &source)),))
+        },
+    )?;
+    Ok(linker)
+}

@@ -1,0 +1,183 @@
+//! One call of one export, in a store of its own: what it may do, what it cost, and how its end is read.
+
+use std::sync::Arc;
+
+use wasmtime::{Engine, Store, Trap, UpdateDeadline};
+
+use super::{
+    Cost, LogLine, Run, http,
+    limits::{DENIALS, Limiter, Limits, MESSAGE_BYTES, Stop},
+    log::LogBuffer,
+    meter::{Meter, Metered},
+    text::cut,
+};
+use crate::domain::{
+    decision::{Failure, FailureClass},
+    plugin::Export,
+};
+
+/// What a store carries. Host functions see nothing else.
+pub struct CallState {
+    pub limits: Arc<Limits>,
+    pub limiter: Limiter,
+    pub log: LogBuffer,
+    pub meter: Arc<Meter>,
+    pub export: Export,
+    /// Without one, every request is denied.
+    pub http: Option<http::Session>,
+    denied: Vec<String>,
+    host_calls: u32,
+}
+
+impl CallState {
+    /// Whether one more host call may be made.
+    pub fn count_host_call(&mut self) -> bool {
+        self.host_calls = self.host_calls.saturating_add(1);
+        self.host_calls <= self.limits.host_calls
+    }
+
+    /// Keeps what was refused, for the caller to see.
+    pub fn deny(&mut self, why: String) {
+        if self.denied.len() < DENIALS {
+            self.denied.push(why);
+        }
+    }
+}
+
+/// A call about to be made.
+pub struct Call {
+    pub store: Store<CallState>,
+}
+
+pub struct CallParams {
+    pub limits: Arc<Limits>,
+    pub export: Export,
+    pub http: Option<http::Session>,
+}
+
+/// What a call leaves behind beside its result.
+#[derive(Default)]
+pub struct Trail {
+    pub logs: Vec<LogLine>,
+    pub denied: Vec<String>,
+    pub cost: Cost,
+}
+
+impl Trail {
+    pub fn run<T>(self, result: Result<T, Failure>) -> Run<T> {
+        Run { result, logs: self.logs, denied: self.denied, cost: self.cost }
+    }
+}
+
+/// Whether the call has the thread to itself, or shares a runtime's.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    Blocking,
+    Yielding,
+}
+
+impl Call {
+    pub fn new(engine: &Engine, mode: Mode, params: CallParams) -> Self {
+        let CallParams { limits, export, http } = params;
+        let wall = if mode == Mode::Blocking { limits.wall } else { limits.effect_wall };
+        let meter = Meter::start(limits.cpu, wall);
+        let state = CallState {
+            limiter: Limiter::new(limits.memory_bytes),
+            log: LogBuffer::new(limits.log_lines, limits.log_line_bytes),
+            meter: Arc::clone(&meter),
+            export,
+            http,
+            denied: Vec::new(),
+            host_calls: 0,
+            limits,
+        };
+        let crossing = state.limits.crossing_bytes();
+        let mut store = Store::new(engine, state);
+        store.limiter(|state| &mut state.limiter);
+        store.set_hostcall_fuel(crossing);
+        store.set_epoch_deadline(1);
+        store.epoch_deadline_callback(move |_| {
+            meter.check()?;
+            Ok(if mode == Mode::Blocking { UpdateDeadline::Continue(1) } else { UpdateDeadline::Yield(1) })
+        });
+        Self { store }
+    }
+
+    /// Runs it on this thread.
+    pub fn run<T>(
+        mut self,
+        body: impl FnOnce(&mut Store<CallState>) -> wasmtime::Result<T>,
+    ) -> (Result<T, Failure>, Trail) {
+        let result = body(&mut self.store);
+        let cpu = self.store.data().meter.cpu();
+        let failed = result.map_err(|error| read_end(&error, self.store.data()));
+        (failed, self.trail(cpu))
+    }
+
+    /// Runs it on a runtime, stopped where it stands when its time on the wall is over.
+    pub async fn run_async<T, B>(mut self, body: B) -> (Result<T, Failure>, Trail)
+    where
+        B: AsyncFnOnce(&mut Store<CallState>) -> wasmtime::Result<T>,
+    {
+        let meter = Arc::clone(&self.store.data().meter);
+        let future = Box::pin(body(&mut self.store));
+        let metered = Metered { meter: Arc::clone(&meter), future };
+        let result = tokio::time::timeout(meter.wall_left(), metered).await.unwrap_or_else(|_| Err(Stop::Wall.into()));
+        let failed = result.map_err(|error| read_end(&error, self.store.data()));
+        (failed, self.trail(meter.spent()))
+    }
+
+    fn trail(self, cpu: std::time::Duration) -> Trail {
+        let state = self.store.into_data();
+        let cost = Cost {
+            cpu_us: u64::try_from(cpu.as_micros()).unwrap_or(u64::MAX),
+            memory_bytes: state.limiter.peak_bytes(),
+            host_calls: state.host_calls,
+        };
+        Trail { logs: state.log.into_lines(), denied: state.denied, cost }
+    }
+}
+
+/// What an error out of the sandbox means. What would happen again on the same input is permanent.
+fn read_end(error: &wasmtime::Error, state: &CallState) -> Failure {
+    let permanent = |code, message: String| Failure::new(FailureClass::Permanent, code, message);
+    if let Some(stop) = error.downcast_ref::<Stop>() {
+        let class = match stop {
+            Stop::Cpu | Stop::Wall => FailureClass::Transient,
+            Stop::Memory | Stop::Table => FailureClass::Permanent,
+        };
+        let code = match stop {
+            Stop::Cpu | Stop::Wall => "timeout",
+            Stop::Memory | Stop::Table => "out_of_memory",
+        };
+        return Failure::new(class, code, stop.to_string());
+    }
+    match error.downcast_ref::<Trap>() {
+        Some(Trap::StackOverflow) => permanent("stack_overflow", "the call's stack is used up".to_owned()),
+        // What a panic or an abort becomes, in every language.
+        Some(Trap::UnreachableCodeReached) => {
+            let said = state.log.last_error().unwrap_or("it said nothing");
+            permanent("panic", cut(&format!("the plugin panicked: {said}"), MESSAGE_BYTES).into_owned())
+        }
+        Some(trap) => permanent("trap", format!("the plugin broke off: {trap}")),
+        None => read_refusal(error, state),
+    }
+}
+
+fn read_refusal(error: &wasmtime::Error, state: &CallState) -> Failure {
+    // The machine's trouble and not the plugin's: no memory to map, no slot to run in.
+    let machine = error.chain().any(|e| e.is::<std::io::Error>() || e.is::<wasmtime::PoolConcurrencyLimitError>());
+    if machine {
+        let message = cut(&format!("the sandbox could not be set up: {error:#}"), MESSAGE_BYTES).into_owned();
+        return Failure::new(FailureClass::Transient, "sandbox", message);
+    }
+    let text = format!("{error:#}");
+    // The error's type is private to wasmtime; its text is held by a test.
+    if text.contains("fuel allocated for hostcalls") {
+        let limit = state.limits.crossing_bytes();
+        let message = format!("the plugin handed over more than {limit} bytes at once");
+        return Failure::new(FailureClass::Permanent, "output_too_large", message);
+    }
+    let message = cut(&format!("the plugin broke the interface: {text}"), MESSAGE_BYTES).into_owned();
+    Failure::new(FailureClass::Permanent, "contract", message)
+}

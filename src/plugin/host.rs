@@ -1,0 +1,284 @@
+//! The host: takes components in, and runs them.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    path::PathBuf,
+    sync::{Arc, Weak},
+    time::Instant,
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::runtime::Runtime;
+use wasmtime::{Engine, component::Linker};
+
+use super::{
+    Host, Inspection, Plugin, Refusal, Rights, Run,
+    abi::v1::{self, Linked},
+    cache::Cache,
+    call::{Call, CallParams, CallState, Mode, Trail},
+    compile::Compiler,
+    engine,
+    http::{Gateway, Session},
+    inspect,
+    limits::Limits,
+};
+use crate::{
+    config,
+    domain::{
+        decision::{CompensationTask, Decision, Expiry, Failure, FailureClass},
+        id::Digest,
+        plugin::Export,
+    },
+};
+
+/// Says why a JSON Schema cannot be used.
+pub type SchemaCheck = fn(&Value) -> Result<(), String>;
+
+/// What the host needs beside its settings.
+#[derive(Clone, Debug)]
+pub struct HostParams {
+    /// Where compiled code and its key are kept; without one, each start compiles.
+    pub cache: Option<PathBuf>,
+    pub check_schema: SchemaCheck,
+}
+
+/// Components kept ready though nothing uses them at the moment: an upload is loaded soon after.
+const RECENT: usize = 8;
+/// Threads for calls with effects. They wait for others' answers most of the time.
+const EFFECT_THREADS: usize = 2;
+
+/// Runs components with wasmtime.
+pub struct WasmHost {
+    limits: Arc<Limits>,
+    compiler: Compiler,
+    check_schema: SchemaCheck,
+    shared: Arc<Shared>,
+    pure: Linker<CallState>,
+    effects: Linker<CallState>,
+    ready: Mutex<Ready>,
+}
+
+/// What every plugin holds on to.
+struct Shared {
+    engine: Engine,
+    limits: Arc<Limits>,
+    gateway: Gateway,
+    /// Calls with effects have a runtime of their own, so that no guest holds up the rest of the server.
+    runtime: Option<Runtime>,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // A runtime may not be waited for where it can be dropped from, which is another runtime.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Each digest is compiled once, however many ask at a time.
+#[derive(Default)]
+struct Ready {
+    by_digest: HashMap<Digest, Arc<tokio::sync::Mutex<Weak<WasmPlugin>>>>,
+    recent: VecDeque<Arc<WasmPlugin>>,
+}
+
+/// The machine does not give what a sandbox needs.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("the WebAssembly engine cannot be set up: {0:#}")]
+    Engine(wasmtime::Error),
+    #[error("the compile cache at {path} cannot be opened: {source}")]
+    Cache { path: PathBuf, source: std::io::Error },
+    #[error("no runtime for plugins' calls: {0}")]
+    Runtime(std::io::Error),
+    #[error("no HTTP client for plugins: {0}")]
+    Http(reqwest::Error),
+}
+
+impl WasmHost {
+    pub fn new(config: &config::Plugin, params: HostParams) -> Result<Arc<Self>, StartError> {
+        let limits = Arc::new(Limits::new(config));
+        let engine = engine::new().map_err(StartError::Engine)?;
+        let cache = match params.cache {
+            Some(path) => Some(Cache::open(&path, &engine).map_err(|source| StartError::Cache { path, source })?),
+            None => None,
+        };
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(EFFECT_THREADS)
+            .thread_name("lapse-effects")
+            .enable_all()
+            .build()
+            .map_err(StartError::Runtime)?;
+        let shared = Shared {
+            engine: engine.clone(),
+            limits: Arc::clone(&limits),
+            gateway: Gateway::new().map_err(StartError::Http)?,
+            runtime: Some(runtime),
+        };
+        Ok(Arc::new(Self {
+            compiler: Compiler::new(engine.clone(), cache, limits.compile_time),
+            check_schema: params.check_schema,
+            shared: Arc::new(shared),
+            pure: v1::pure(&engine).map_err(StartError::Engine)?,
+            effects: v1::effects(&engine).map_err(StartError::Engine)?,
+            ready: Mutex::default(),
+            limits,
+        }))
+    }
+
+    /// A scanned component, compiled and linked.
+    async fn prepare(&self, digest: Digest, bytes: Bytes) -> Result<Arc<WasmPlugin>, Refusal> {
+        let slot = {
+            let mut ready = self.ready.lock();
+            ready.by_digest.retain(|_, slot| slot.try_lock().map_or(true, |weak| weak.strong_count() > 0));
+            Arc::clone(ready.by_digest.entry(digest).or_default())
+        };
+        let mut slot = slot.lock().await;
+        if let Some(plugin) = slot.upgrade() {
+            return Ok(plugin);
+        }
+        let component = self.compiler.compile(digest, bytes).await?;
+        let linked = Linked::new(&component, &self.pure, &self.effects).map_err(|e| {
+            Refusal::Invalid(format!("the component does not fit the world {}: {e:#}", crate::domain::plugin::ABI))
+        })?;
+        let plugin = Arc::new(WasmPlugin { digest, linked, shared: Arc::clone(&self.shared) });
+        *slot = Arc::downgrade(&plugin);
+        let mut ready = self.ready.lock();
+        ready.recent.push_back(Arc::clone(&plugin));
+        if ready.recent.len() > RECENT {
+            ready.recent.pop_front();
+        }
+        Ok(plugin)
+    }
+}
+
+#[async_trait]
+impl Host for WasmHost {
+    async fn inspect(&self, component: Bytes) -> Result<Inspection, Refusal> {
+        inspect::check_size(&component, &self.limits)?;
+        let bytes = component.clone();
+        let (digest, imports) = blocking(move || Ok((Digest::of(&bytes), inspect::scan(&bytes)?))).await?;
+        let size = u64::try_from(component.len()).unwrap_or(u64::MAX);
+        let began = Instant::now();
+        let plugin = self.prepare(digest, component).await?;
+        let compile_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let check_schema = self.check_schema;
+        let manifest = blocking(move || inspect::manifest(&plugin.describe()?, check_schema)).await?;
+        Ok(Inspection { digest, size, manifest, imports, compile_ms })
+    }
+
+    async fn load(&self, digest: Digest, component: Bytes) -> Result<Arc<dyn Plugin>, Refusal> {
+        inspect::check_size(&component, &self.limits)?;
+        let bytes = component.clone();
+        blocking(move || match Digest::of(&bytes) {
+            found if found == digest => inspect::scan(&bytes).map(drop),
+            found => Err(Refusal::Invalid(format!("the component's bytes are those of {found}, not of {digest}"))),
+        })
+        .await?;
+        Ok(Arc::new(Shareable(self.prepare(digest, component).await?)))
+    }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Refusal> + Send + 'static) -> Result<T, Refusal> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|_| Err(Refusal::Internal("the check of a component broke off".to_owned())))
+}
+
+/// A compiled component with what its calls need.
+struct WasmPlugin {
+    digest: Digest,
+    linked: Linked,
+    shared: Arc<Shared>,
+}
+
+impl WasmPlugin {
+    fn call(&self, mode: Mode, export: Export, http: Option<Session>) -> Call {
+        let params = CallParams { limits: Arc::clone(&self.shared.limits), export, http };
+        Call::new(&self.shared.engine, mode, params)
+    }
+
+    /// The manifest's JSON, asked for as a pure call.
+    fn describe(&self) -> Result<String, Refusal> {
+        let call = self.call(Mode::Blocking, Export::OnExpire, None);
+        let (described, _) = call.run(|store| self.linked.describe(store));
+        described.map_err(|failure| {
+            let why = format!("the component does not describe itself: {}: {}", failure.code, failure.message);
+            match failure.code.as_str() {
+                "timeout" | "out_of_memory" | "output_too_large" => Refusal::OverLimit(why),
+                "sandbox" => Refusal::Internal(why),
+                _ => Refusal::Invalid(why),
+            }
+        })
+    }
+
+    fn session(&self, rights: &Rights, idempotency_key: &str) -> Option<Session> {
+        Some(Session {
+            gateway: self.shared.gateway.clone(),
+            rights: rights.clone(),
+            idempotency_key: idempotency_key.to_owned(),
+        })
+    }
+}
+
+fn flatten<T>((result, trail): (Result<Result<T, Failure>, Failure>, Trail)) -> Run<T> {
+    trail.run(result.and_then(|inner| inner))
+}
+
+/// [`Plugin`] for a component. Effectful calls are moved to the runtime of their own, and stop if their caller goes.
+#[async_trait]
+impl Plugin for Shareable {
+    fn digest(&self) -> Digest {
+        self.0.digest
+    }
+
+    fn decide(&self, expiry: &Expiry) -> Run<Decision> {
+        let call = self.0.call(Mode::Blocking, Export::OnExpire, None);
+        flatten(call.run(|store| self.0.linked.on_expire(store, expiry)))
+    }
+
+    async fn decide_with_effects(&self, expiry: &Expiry, rights: &Rights) -> Run<Decision> {
+        let http = self.0.session(rights, &expiry.idempotency_key);
+        let (plugin, expiry) = (Arc::clone(&self.0), expiry.clone());
+        self.spawn(async move {
+            let call = plugin.call(Mode::Yielding, Export::OnExpire, http);
+            flatten(call.run_async(async |store| plugin.linked.on_expire_async(store, &expiry).await).await)
+        })
+        .await
+    }
+
+    async fn compensate(&self, task: &CompensationTask, rights: &Rights) -> Run<Option<String>> {
+        let http = self.0.session(rights, &task.idempotency_key);
+        let (plugin, task) = (Arc::clone(&self.0), task.clone());
+        self.spawn(async move {
+            let call = plugin.call(Mode::Yielding, Export::Compensate, http);
+            flatten(call.run_async(async |store| plugin.linked.compensate_async(store, &task).await).await)
+        })
+        .await
+    }
+}
+
+/// A handle on a component that tasks can hold on to.
+struct Shareable(Arc<WasmPlugin>);
+
+impl Shareable {
+    async fn spawn<T: Send + 'static>(&self, run: impl Future<Output = Run<T>> + Send + 'static) -> Run<T> {
+        let broken =
+            |message: &str| Trail::default().run(Err(Failure::new(FailureClass::Transient, "sandbox", message)));
+        let Some(runtime) = &self.0.shared.runtime else { return broken("the plugin host has stopped") };
+        let task = runtime.spawn(run);
+        let _stop = AbortOnDrop(task.abort_handle());
+        task.await.unwrap_or_else(|_| broken("the call broke off within the host"))
+    }
+}
+
+struct AbortOnDrop(tokio::task::AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

@@ -1,0 +1,243 @@
+//! The `http` capability: requests to granted hosts, bounded in time, size and number.
+
+pub mod address;
+mod outgoing;
+
+use std::{error::Error as _, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use reqwest::{
+    Client, Method, StatusCode,
+    header::{self, HeaderMap},
+};
+use tokio::{sync::Semaphore, time::Instant};
+use url::Url;
+
+use self::{
+    address::{Forbidden, PublicResolver},
+    outgoing::{Outgoing, is_granted, place},
+};
+use super::{
+    Rights,
+    abi::v1::http::{Header, HttpError, Request, Response},
+    call::CallState,
+    text::cut,
+};
+use crate::domain::plugin::Export;
+
+/// Exchanges of all plugins that run at once; more wait, within their own time.
+const CONNECTIONS: usize = 512;
+/// Idle connections kept to one host.
+const IDLE_PER_HOST: usize = 32;
+const IDLE: Duration = Duration::from_secs(30);
+/// Redirects that are followed.
+const REDIRECTS: u32 = 5;
+const RESPONSE_HEADERS: usize = 100;
+
+/// What all plugins' requests go through. Cheap to clone.
+#[derive(Clone)]
+pub struct Gateway {
+    client: Client,
+    connections: Arc<Semaphore>,
+}
+
+impl Gateway {
+    /// An error if the machine gives no TLS set-up at all.
+    pub fn new() -> Result<Self, reqwest::Error> {
+        // Another room may have been first; it installs the same.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let builder = || {
+            Client::builder()
+                .no_proxy()
+                .redirect(reqwest::redirect::Policy::none())
+                .referer(false)
+                .dns_resolver(PublicResolver)
+                .pool_max_idle_per_host(IDLE_PER_HOST)
+                .pool_idle_timeout(IDLE)
+                .http1_max_headers(RESPONSE_HEADERS)
+                .user_agent(concat!("lapse/", env!("CARGO_PKG_VERSION")))
+        };
+        let client = builder().build().or_else(|error| {
+            tracing::warn!(%error, "the machine has no certificates to trust; plugins can reach no https host");
+            builder().tls_certs_only([]).build()
+        })?;
+        Ok(Self { client, connections: Arc::new(Semaphore::new(CONNECTIONS)) })
+    }
+}
+
+/// What one call may do, and in whose name.
+pub struct Session {
+    pub gateway: Gateway,
+    pub rights: Rights,
+    pub idempotency_key: String,
+}
+
+/// The answer to a request by a call that may make none.
+pub fn refuse(state: &mut CallState, request: &Request) -> HttpError {
+    if !state.count_host_call() {
+        return HttpError::TooManyCalls;
+    }
+    match outgoing::check_url(&request.url) {
+        Ok(url) => denied(state, &url),
+        Err(invalid) => invalid,
+    }
+}
+
+/// Sends a request, if the rights of the export that runs allow it.
+pub async fn send(state: &mut CallState, request: Request) -> Result<Response, HttpError> {
+    let Some(session) = state.http.take() else { return Err(refuse(state, &request)) };
+    let sent = send_with(state, &session, request).await;
+    state.http = Some(session);
+    sent
+}
+
+async fn send_with(state: &mut CallState, session: &Session, request: Request) -> Result<Response, HttpError> {
+    if !state.count_host_call() {
+        return Err(HttpError::TooManyCalls);
+    }
+    let asked = request.timeout_ms.map_or(Duration::MAX, |ms| Duration::from_millis(ms.into()));
+    let time = asked.min(state.limits.http_timeout).min(state.meter.wall_left());
+    let body_limit = state.limits.http_body_bytes;
+    let outgoing = Outgoing::check(request, &session.idempotency_key, body_limit)?;
+    let (method, first) = (outgoing.method.clone(), outgoing.url.clone());
+    let began = Instant::now();
+    let exchange = Exchange { session, export: state.export, body_limit };
+    let result =
+        tokio::time::timeout(time, exchange.run(outgoing)).await.unwrap_or(Err(Ended::Error(HttpError::Timeout)));
+    let elapsed_ms = began.elapsed().as_millis();
+    let host = place(&first);
+    match result {
+        Ok(response) => {
+            tracing::debug!(http.method = %method, http.host = host, http.status = response.status, elapsed_ms, "a plugin's request was answered");
+            Ok(response)
+        }
+        Err(Ended::Denied(url)) => Err(denied(state, &url)),
+        Err(Ended::Forbidden(why)) => {
+            state.deny(why.clone());
+            Err(HttpError::Denied(why))
+        }
+        Err(Ended::Error(error)) => {
+            tracing::debug!(http.method = %method, http.host = host, elapsed_ms, %error, "a plugin's request had no answer");
+            Err(error)
+        }
+    }
+}
+
+fn denied(state: &mut CallState, url: &Url) -> HttpError {
+    let (place, export) = (place(url), state.export.as_str());
+    let why = format!("http to {} is not granted to {export}", cut(&place, 300));
+    state.deny(why.clone());
+    HttpError::Denied(why)
+}
+
+/// Why an exchange gave no answer.
+enum Ended {
+    /// No grant for this URL.
+    Denied(Url),
+    /// The host has only addresses that may not be reached.
+    Forbidden(String),
+    Error(HttpError),
+}
+
+/// One request with its redirects.
+struct Exchange<'a> {
+    session: &'a Session,
+    export: Export,
+    body_limit: usize,
+}
+
+impl Exchange<'_> {
+    async fn run(&self, mut outgoing: Outgoing) -> Result<Response, Ended> {
+        let _connection = self.session.gateway.connections.acquire().await;
+        for _ in 0..=REDIRECTS {
+            if !is_granted(&self.session.rights.0, self.export, &outgoing.url) {
+                return Err(Ended::Denied(outgoing.url));
+            }
+            let response = self.request(&outgoing).await?;
+            match redirected(&outgoing, response.status(), response.headers())? {
+                Some(next) => outgoing = next,
+                None => return self.read(response).await,
+            }
+        }
+        Err(Ended::Error(HttpError::TooManyRedirects))
+    }
+
+    async fn request(&self, outgoing: &Outgoing) -> Result<reqwest::Response, Ended> {
+        let mut request = self.session.gateway.client.request(outgoing.method.clone(), outgoing.url.clone());
+        request = request.headers(outgoing.headers.clone());
+        if let Some(body) = &outgoing.body {
+            request = request.body(body.clone());
+        }
+        request.send().await.map_err(read_error)
+    }
+
+    async fn read(&self, mut response: reqwest::Response) -> Result<Response, Ended> {
+        let too_large = || Ended::Error(HttpError::TooLarge(u64::try_from(self.body_limit).unwrap_or(u64::MAX)));
+        let limit = u64::try_from(self.body_limit).unwrap_or(u64::MAX);
+        let is_head = response.content_length().is_some_and(|n| n > limit);
+        if is_head {
+            return Err(too_large());
+        }
+        let headers = response.headers().iter();
+        let headers = headers
+            .filter_map(|(n, v)| Some(Header { name: n.as_str().to_owned(), value: v.to_str().ok()?.to_owned() }))
+            .collect();
+        let status = response.status().as_u16();
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(read_error)? {
+            if body.len() + chunk.len() > self.body_limit {
+                return Err(too_large());
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(Response { status, headers, body })
+    }
+}
+
+/// The request that a redirect leads to; `None` if the answer is to be read as it is.
+///
+/// 307 and 308 repeat the request, and 303 asks for the answer elsewhere. A 301 or 302 is followed only for GET and
+/// HEAD: clients turn other methods into GET there, and a plugin would take that GET's 200 for its own success.
+fn redirected(outgoing: &Outgoing, status: StatusCode, headers: &HeaderMap) -> Result<Option<Outgoing>, Ended> {
+    let safe = matches!(outgoing.method, Method::GET | Method::HEAD);
+    let (method, body): (Method, Option<Bytes>) = match status {
+        StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => {
+            (outgoing.method.clone(), outgoing.body.clone())
+        }
+        StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND | StatusCode::SEE_OTHER if safe => {
+            (outgoing.method.clone(), outgoing.body.clone())
+        }
+        StatusCode::SEE_OTHER => (Method::GET, None),
+        _ => return Ok(None),
+    };
+    let Some(location) = headers.get(header::LOCATION) else { return Ok(None) };
+    let bad = || Ended::Error(HttpError::Connection("a redirect leads nowhere".to_owned()));
+    let target = outgoing.url.join(location.to_str().map_err(|_| bad())?).map_err(|_| bad())?;
+    let url = outgoing::check_url(target.as_str()).map_err(|_| bad())?;
+    let mut headers = outgoing.headers.clone();
+    if url.origin() != outgoing.url.origin() {
+        headers.remove(header::AUTHORIZATION);
+        headers.remove(header::COOKIE);
+    }
+    if body.is_none() {
+        headers.remove(header::CONTENT_TYPE);
+    }
+    Ok(Some(Outgoing { method, url, headers, body }))
+}
+
+fn read_error(error: reqwest::Error) -> Ended {
+    let error = error.without_url();
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = error.source();
+    let mut last = error.to_string();
+    while let Some(inner) = cause {
+        if let Some(forbidden) = inner.downcast_ref::<Forbidden>() {
+            return Ended::Forbidden(forbidden.to_string());
+        }
+        last = inner.to_string();
+        cause = inner.source();
+    }
+    if error.is_builder() {
+        return Ended::Error(HttpError::Invalid(last));
+    }
+    Ended::Error(HttpError::Connection(cut(&last, 300).into_owned()))
+}
