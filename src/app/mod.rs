@@ -16,7 +16,6 @@ use std::{
 };
 
 use anyhow::Context as _;
-use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::{net::TcpListener, sync::Notify, task::JoinHandle};
 
 use crate::{
@@ -116,8 +115,11 @@ impl App {
             first_key(&store, &token).await?;
         }
 
-        let host_params = HostParams { cache: config.store.data.join("cache"), key: key.derive("compile cache") };
-        let host = WasmHost::new(config.plugin.clone(), host_params).context("the plugin host cannot start")?;
+        let host_params = HostParams {
+            cache: Some(config.store.data.join("cache")),
+            check_schema: |schema| crate::schema::Schema::compile(schema).map(drop),
+        };
+        let host = WasmHost::new(&config.plugin, host_params).context("the plugin host cannot start")?;
         let catalog = Catalog::load(store.clone(), host).await.context("the catalogue of types cannot be loaded")?;
         let refresher = refresh(catalog.clone(), &store);
 
@@ -131,7 +133,7 @@ impl App {
             store: store.clone(),
             catalog: catalog.clone(),
             clock: Arc::clone(&clock),
-            delivery: Arc::new(Local::new(Arc::clone(&clock), (0..SHARDS).collect())),
+            delivery: Arc::new(Local::new(Arc::clone(&clock), SHARDS)),
             config: config.dispatch.clone(),
             node: node_name(),
         });
