@@ -110,7 +110,8 @@ impl Scan {
                     if let ComponentTypeRef::Component(_) | ComponentTypeRef::Module(_) = import.ty {
                         return invalid("the component imports a component or a module");
                     }
-                    if self.open.len() == 1 {
+                    // The world names types of ours by themselves too; the linker checks that they are.
+                    if self.open.len() == 1 && !matches!(import.ty, ComponentTypeRef::Type(_)) {
                         self.imports.push(import.name.name.to_owned());
                     }
                 }
