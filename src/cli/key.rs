@@ -56,7 +56,7 @@ impl Create {
         let body = json!({ "name": self.name, "role": self.role });
         let key: Value = self.connect.client()?.post("v1/keys", &body).await?;
         out.note("keep it: it is shown only now");
-        out.show(&key, |key| format!("{}\n", text(key, "token")))
+        out.show(&key, |key| format!("{}\n", text(key, "secret")))
     }
 }
 

@@ -9,11 +9,14 @@ mod completion;
 mod config;
 mod connect;
 mod demo_shop;
+mod dev;
 mod error;
 mod key;
 mod migrate;
+mod openapi;
 mod output;
 mod plugin;
+mod serve;
 mod settings;
 mod signals;
 mod timer;
@@ -54,6 +57,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Dev(dev::Dev),
+    Serve(serve::Serve),
     /// Bring the database to this version, or back
     #[command(subcommand)]
     Migrate(migrate::Migrate),
@@ -76,6 +81,7 @@ enum Command {
     /// Measure a running server
     #[command(subcommand)]
     Bench(bench::Bench),
+    Openapi(openapi::Openapi),
     DemoShop(demo_shop::DemoShop),
     /// Print the completion script of a shell
     Completion(completion::Completion),
@@ -116,6 +122,8 @@ fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 async fn dispatch(command: Command, out: &Out) -> Result {
     match command {
+        Command::Dev(dev) => dev.run(out).await,
+        Command::Serve(serve) => serve.run(out).await,
         Command::Migrate(migrate) => migrate.run(out).await,
         Command::Plugin(plugin) => plugin.run(out).await,
         Command::Type(types) => types.run(out).await,
@@ -124,6 +132,7 @@ async fn dispatch(command: Command, out: &Out) -> Result {
         Command::Key(key) => key.run(out).await,
         Command::Config(config) => config.run(out),
         Command::Bench(bench) => bench.run(out).await,
+        Command::Openapi(openapi) => openapi.run(out),
         Command::DemoShop(shop) => shop.run(out).await,
         Command::Completion(completion) => completion.run(out),
     }

@@ -49,7 +49,7 @@ impl Serve {
         if let Some(token) = &admin_token {
             check_token(token)?;
         }
-        telemetry::init(&loaded.config.log)?;
+        telemetry::init_logs(&loaded.config.log).map_err(anyhow::Error::from)?;
         let stop = Stop::listen()?;
         let app = App::start(loaded.config, Bootstrap { admin_token }).await?;
         if app.store().read().api_keys(None).await.map_err(anyhow::Error::from)?.is_empty() {

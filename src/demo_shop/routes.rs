@@ -5,12 +5,12 @@ use std::{sync::Arc, time::Duration};
 use axum::{
     Json, Router,
     extract::{Path, Query, State},
-    http::{HeaderMap, StatusCode},
+    http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
     routing::{get, post},
 };
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{
     Counter, Faults,
@@ -123,20 +123,20 @@ async fn keyed(shop: &Counter, headers: &HeaderMap, call: Call) -> Response {
     }
 }
 
-async fn orders(State(shop): Shop) -> Json<Value> {
-    Json(shop.books.lock().ledger.orders())
+async fn orders(State(shop): Shop) -> Response {
+    show((200, shop.books.lock().ledger.orders()))
 }
 
 async fn order(State(shop): Shop, Path(order_id): Path<String>) -> Response {
     show(shop.books.lock().ledger.order(&order_id))
 }
 
-async fn stock(State(shop): Shop) -> Json<Value> {
-    Json(shop.books.lock().ledger.stock())
+async fn stock(State(shop): Shop) -> Response {
+    show((200, shop.books.lock().ledger.stock()))
 }
 
-async fn coupons(State(shop): Shop) -> Json<Value> {
-    Json(shop.books.lock().ledger.coupons())
+async fn coupons(State(shop): Shop) -> Response {
+    show((200, shop.books.lock().ledger.coupons()))
 }
 
 #[derive(Deserialize)]
@@ -144,8 +144,8 @@ struct CallsQuery {
     order_id: Option<String>,
 }
 
-async fn calls(State(shop): Shop, Query(query): Query<CallsQuery>) -> Json<Value> {
-    Json(shop.books.lock().ledger.calls(query.order_id.as_deref()))
+async fn calls(State(shop): Shop, Query(query): Query<CallsQuery>) -> Response {
+    show((200, shop.books.lock().ledger.calls(query.order_id.as_deref())))
 }
 
 async fn faults(State(shop): Shop) -> Json<Faults> {
@@ -164,6 +164,8 @@ fn answer(result: Result<Answer, String>) -> Response {
     show(result.unwrap_or_else(|error| (500, json!({ "error": error }))))
 }
 
+/// JSON with a line's end, since people look at it in a terminal.
 fn show((status, body): Answer) -> Response {
-    (StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), Json(body)).into_response()
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    (status, [(header::CONTENT_TYPE, "application/json")], format!("{body}\n")).into_response()
 }

@@ -61,7 +61,7 @@ impl Dev {
     pub async fn run(self, out: &Out) -> Result {
         let config = self.settings.load()?.config;
         let component = if self.no_demo { None } else { Some(example::component(self.plugins.as_deref())?) };
-        telemetry::init(&config.log)?;
+        telemetry::init_logs(&config.log).map_err(anyhow::Error::from)?;
         let stop = Stop::listen()?;
         let data = config.store.data.clone();
         let token = token::choose(&data, self.token.as_deref())?;

@@ -11,7 +11,10 @@ use crate::client::{self, Client, segment};
 
 use super::{Result, connect::Connect, error::Error, output::Out};
 
-pub use self::{look::pages, register::unreadable};
+pub use self::{
+    look::pages,
+    register::{payload, unreadable},
+};
 
 #[derive(Subcommand)]
 pub enum Timer {

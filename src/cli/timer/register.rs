@@ -95,7 +95,7 @@ fn labels(given: &[String]) -> Result<Map<String, Value>> {
 }
 
 /// JSON, `@FILE`, or `-` for standard input.
-fn payload(given: &str) -> Result<Value> {
+pub fn payload(given: &str) -> Result<Value> {
     let (text, from) = match given.strip_prefix('@') {
         Some(file) => (read(std::fs::File::open(file).map_err(|e| unreadable(Path::new(file), &e))?)?, file),
         None if given == "-" => (read(std::io::stdin().lock())?, "standard input"),

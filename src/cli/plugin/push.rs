@@ -1,8 +1,8 @@
-//! `lapse plugin`.
+//! `lapse plugin push` and `list`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -11,29 +11,14 @@ use crate::{
 };
 
 use super::{
-    Result,
-    connect::Connect,
-    error::Error,
-    output::{Out, Table, bytes},
-    timer::{pages, unreadable},
-    types,
+    super::{
+        connect::Connect,
+        output::{Table, bytes},
+        timer::pages,
+        types,
+    },
+    Out, Result, read, settings,
 };
-
-#[derive(Subcommand)]
-pub enum Plugin {
-    Push(Push),
-    /// List the uploaded plugins
-    List(List),
-}
-
-impl Plugin {
-    pub async fn run(self, out: &Out) -> Result {
-        match self {
-            Self::Push(push) => push.run(out).await,
-            Self::List(list) => list.run(out).await,
-        }
-    }
-}
 
 #[derive(Args)]
 #[command(
@@ -75,7 +60,7 @@ pub struct Push {
 }
 
 impl Push {
-    async fn run(self, out: &Out) -> Result {
+    pub async fn run(self, out: &Out) -> Result {
         let config = settings(&self.config)?;
         let component = read(&self.file)?;
         let client = self.connect.client()?;
@@ -100,21 +85,6 @@ impl Push {
     }
 }
 
-fn settings(given: &[String]) -> Result<Map<String, Value>> {
-    let setting = |pair: &String| match pair.split_once('=') {
-        Some((name, value)) if !name.is_empty() => {
-            let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
-            Ok((name.to_owned(), value))
-        }
-        _ => Err(Error::usage(format!("--config {pair:?} is not NAME=VALUE"))),
-    };
-    given.iter().map(setting).collect()
-}
-
-fn read(file: &Path) -> Result<Vec<u8>> {
-    std::fs::read(file).map_err(|e| unreadable(file, &e))
-}
-
 fn describe(plugin: &Row) -> String {
     let compiled = plugin.compile_ms.map(|ms| format!(", compiled in {ms} ms")).unwrap_or_default();
     let name = plugin.manifest.get("name").and_then(Value::as_str).unwrap_or_default();
@@ -133,7 +103,7 @@ pub struct List {
 const MAX_PLUGINS: usize = 10_000;
 
 impl List {
-    async fn run(self, out: &Out) -> Result {
+    pub async fn run(self, out: &Out) -> Result {
         let client = self.connect.client()?;
         let page: Page<Row> = pages(&client, "v1/plugins", &[], None, MAX_PLUGINS).await?;
         out.show(&page, |page| {
