@@ -1,1 +1,12 @@
+//! From due to compensated: delivery, dispatch and the lanes of compensations, over a real database.
 
+mod backlog;
+mod compensations;
+mod decisions;
+mod drain;
+mod fires;
+mod isolation;
+mod local;
+mod model;
+mod rig;
+mod triggers;
