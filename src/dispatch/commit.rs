@@ -84,7 +84,8 @@ impl Engine {
                 job.in_hand.settled();
                 Meter::settled(&job, &timer, decided, self.clock.now());
             }
-            Settled::Lost(timer) => {
+            Settled::Moved(timer) if timer.state == State::Scheduled => self.arm(&timer),
+            Settled::Lost(timer) | Settled::Moved(timer) => {
                 job.in_hand.settled();
                 self.meter.duplicate(timer.type_id);
                 tracing::debug!(
@@ -93,7 +94,6 @@ impl Engine {
                     "an expiry was lost to another outcome, and has changed nothing"
                 );
             }
-            Settled::Moved(timer) => self.arm(&timer),
             Settled::Early(timer) => self.hold_again(job, timer),
             Settled::Gone => tracing::warn!(timer_id = %job.timer.id, "a timer is gone that was to be settled"),
         }

@@ -106,6 +106,8 @@ pub struct Dispatcher {
 pub struct Stats {
     /// Timers in memory that wait for their instant.
     pub held: usize,
+    /// The first of their instants.
+    pub next_at: Option<Timestamp>,
     /// Timers in a lane, from their instant to their outcome.
     pub in_flight: usize,
     pub lanes: Vec<LaneStats>,
@@ -200,6 +202,7 @@ impl Dispatcher {
         let engine = &self.alive.engine;
         Stats {
             held: engine.holder.len(),
+            next_at: engine.holder.first(),
             in_flight: engine.inflight.len(),
             lanes: engine.lanes.stats(),
             duplicates: engine.meter.duplicates.load(Ordering::Relaxed),
@@ -242,15 +245,9 @@ struct Armer(Weak<Engine>);
 impl Observer for Armer {
     fn timer_written(&self, timer: &Timer) {
         let Some(engine) = self.0.upgrade() else { return };
-        match timer.state {
-            State::Scheduled => engine.arm(timer),
-            State::Failed => {
-                engine.holder.forget_before(timer.id, timer.version);
-                if failure_of(timer).is_some_and(|f| f.class == FailureClass::Poison) {
-                    engine.meter.poisoned(timer);
-                }
-            }
-            _ => engine.holder.forget_before(timer.id, timer.version),
+        engine.arm(timer);
+        if timer.state == State::Failed && failure_of(timer).is_some_and(|f| f.class == FailureClass::Poison) {
+            engine.meter.poisoned(timer);
         }
     }
 
@@ -269,10 +266,10 @@ fn failure_of(timer: &Timer) -> Option<Failure> {
 }
 
 impl Engine {
-    /// Holds a timer that is due shortly; what is due later, its slot will bring.
+    /// Holds a timer that is due shortly; what is due later, its slot will bring. What was held of it before is forgotten.
     fn arm(&self, timer: &Timer) {
         let near = holder::ready_at(timer) <= self.clock.now().saturating_add(NEAR);
-        if !near || self.stop_ticking.is_cancelled() {
+        if timer.state != State::Scheduled || !near || self.stop_ticking.is_cancelled() {
             self.holder.forget_before(timer.id, timer.version);
             return;
         }

@@ -53,7 +53,8 @@ fn work(engine: &Arc<Engine>, mut batch: Batch) {
             continue;
         }
         let decided = decide(engine, &job);
-        timeouts.push(decided.timed_out());
+        let timed_out = decided.timed_out();
+        timeouts.push(timed_out);
         let busy = Settling { engine: Arc::clone(engine), type_id: batch.type_id, was_backlog };
         let engine_of_task = Arc::clone(engine);
         engine.tasks.spawn_on(
@@ -63,7 +64,7 @@ fn work(engine: &Arc<Engine>, mut batch: Batch) {
             },
             &engine.runtime,
         );
-        if since.elapsed() >= SLICE {
+        if timed_out || since.elapsed() >= SLICE {
             break;
         }
     }

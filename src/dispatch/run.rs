@@ -122,8 +122,8 @@ impl Engine {
                 job.timer = timer;
                 return Some(job);
             }
-            Ok(Claimed::Lost(_) | Claimed::Gone) => self.meter.duplicate(type_id),
-            Ok(Claimed::Moved(timer)) => self.arm(&timer),
+            Ok(Claimed::Moved(timer)) if timer.state == State::Scheduled => self.arm(&timer),
+            Ok(Claimed::Lost(_) | Claimed::Moved(_) | Claimed::Gone) => self.meter.duplicate(type_id),
             Ok(Claimed::Early(timer)) => self.hold_again(job, timer),
             Err(error) => {
                 // Nothing has run yet: the backlog takes it, or its lease if the claim was committed after all.

@@ -114,7 +114,7 @@ async fn a_lapsed_lease_is_taken_over_and_the_first_run_changes_nothing() {
     eventually("the first run", || async { rig.calls().len() == 1 }).await;
     rig.crash();
     rig.start();
-    rig.pass(14_900, 500).await;
+    rig.pass(9_900, 500).await;
     assert_eq!(rig.calls().len(), 1, "the lease is another's until it lapses");
     rig.pass(1000, 500).await;
     rig.reaches(timer.id, State::Skipped).await;

@@ -471,15 +471,18 @@ impl Rig {
         self.host.compensate_calls.lock().clone()
     }
 
-    /// Waits until the engine has seen the clock where it stands and has nothing in hand.
+    /// Waits until the engine has followed the clock to where it stands, and has nothing in hand.
     pub async fn quiet(&self) {
-        let dispatcher = self.dispatcher();
-        eventually("the engine to be quiet", || async { dispatcher.last_tick() >= self.clock.now() }).await;
+        let still = || async {
+            let stats = self.dispatcher().stats();
+            stats.in_flight == 0 && stats.next_at.is_none_or(|next| next > self.clock.now())
+        };
         for _ in 0..3 {
             // What was being read or written when the clock moved is through after these.
             tokio::time::sleep(Duration::from_millis(2)).await;
             self.store.ping().await.unwrap();
-            eventually("nothing in flight", || async { dispatcher.stats().in_flight == 0 }).await;
+            self.store.read().overdue_types(Timestamp::MIN).await.unwrap();
+            eventually("the engine to be quiet", still).await;
         }
     }
 
