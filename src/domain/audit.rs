@@ -125,20 +125,23 @@ impl Chain {
         self.link(&[0; 32], &Event::registered(timer).body())
     }
 
-    /// Whether the stored events (from seq 2 on, as `(body, mac)`) lead from the timer's registration to its head.
-    /// Says which sequence number is the first that does not fit.
+    /// Whether the stored events (from seq 2 on, as `(body, mac)`) lead from the timer's registration to its head, and to
+    /// the state that it is in. Says which sequence number is the first that does not fit; one past the last if that is
+    /// the timer's row.
     pub fn verify<'a>(&self, timer: &Timer, stored: impl IntoIterator<Item = (&'a str, &'a Mac)>) -> Result<(), i64> {
         let mut head = self.first(timer);
         let mut seq = 1;
+        let mut state = State::Scheduled;
         for (body, mac) in stored {
             seq += 1;
             head = self.link(&head, body);
-            let in_order = serde_json::from_str::<Event>(body).is_ok_and(|e| e.seq == seq && e.timer_id == timer.id);
-            if head != *mac || !in_order {
+            let event = serde_json::from_str::<Event>(body).ok();
+            let Some(event) = event.filter(|e| head == *mac && e.seq == seq && e.timer_id == timer.id) else {
                 return Err(seq);
-            }
+            };
+            state = event.state_after;
         }
-        if seq == timer.version && head == timer.head { Ok(()) } else { Err(seq + 1) }
+        if seq == timer.version && head == timer.head && state == timer.state { Ok(()) } else { Err(seq + 1) }
     }
 }
 

@@ -1,5 +1,11 @@
-//! The store: one conformance suite for every driver, and what is SQLite's own.
+//! The store: one conformance suite for every driver, group commit, and what is SQLite's own.
 
 mod bed;
 mod conformance;
+mod durability;
+mod figures;
+mod group;
+mod migrations;
+mod plans;
 mod sqlite;
+mod tampering;

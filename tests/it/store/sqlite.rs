@@ -22,9 +22,15 @@ pub fn open(folder: &Path, clock: Arc<ManualClock>) -> Arc<Sqlite> {
 
 pub async fn bed() -> Bed {
     let folder = tempfile::tempdir().unwrap();
-    let clock = ManualClock::new(noon());
-    let store = Store::new(open(folder.path(), Arc::clone(&clock)), Limits::default());
-    Bed::furnish(store, clock, Box::new(folder)).await
+    let bed = bed_in(folder.path()).await;
+    Bed { _home: Box::new(folder), ..bed }
 }
 
-conformance!(bed);
+/// In a folder that the caller keeps.
+pub async fn bed_in(folder: &Path) -> Bed {
+    let clock = ManualClock::new(noon());
+    let store = Store::new(open(folder, Arc::clone(&clock)), Limits::default());
+    Bed::furnish(store, clock, Box::new(())).await
+}
+
+conformance!(crate::store::sqlite::bed);

@@ -1,0 +1,100 @@
+//! Namespaces, keys, plugins, types.
+
+use lapse::{
+    domain::id::{ApiKeyId, Digest, Name, NamespaceId},
+    store::admin::{AdminAnswer, AdminOp, Role},
+};
+
+use crate::store::bed::{Bed, manifest, name, put_type};
+
+async fn version(bed: &Bed) -> i64 {
+    bed.store.read().catalogue_version().await.unwrap()
+}
+
+async fn put(bed: &Bed, put: lapse::store::admin::PutType) -> AdminAnswer {
+    bed.store.admin(AdminOp::PutType(put)).await.unwrap()
+}
+
+pub async fn the_catalogue_rises_with_each_change(bed: Bed) {
+    let before = version(&bed).await;
+    let create = || AdminOp::CreateNamespace { name: name("tenant") };
+    let AdminAnswer::Namespace { row, created: true } = bed.store.admin(create()).await.unwrap() else { panic!() };
+    assert_eq!(version(&bed).await, before + 1);
+    let again = bed.store.admin(create()).await.unwrap();
+    assert!(matches!(again, AdminAnswer::Namespace { row: r, created: false } if r == row));
+    assert!(matches!(bed.put_plugin(row.id, b"another").await, AdminAnswer::Plugin { created: true, .. }));
+    assert!(matches!(bed.put_plugin(row.id, b"another").await, AdminAnswer::Plugin { created: false, .. }));
+    assert_eq!(version(&bed).await, before + 2, "what changes nothing raises nothing");
+    let catalogue = bed.store.read().catalogue().await.unwrap();
+    assert_eq!(catalogue.version, before + 2);
+    assert_eq!(catalogue.namespace("tenant"), Some(row.id));
+    let plugin = catalogue.plugins.iter().find(|p| p.namespace_id == row.id).unwrap();
+    assert_eq!((plugin.size, &plugin.manifest, plugin.digest), (7, &manifest(), Digest::of(b"another")));
+    let bytes = |namespace| bed.store.read().plugin_bytes(namespace, Digest::of(b"another"));
+    assert_eq!(bytes(row.id).await.unwrap().as_deref(), Some(&b"another"[..]));
+    assert_eq!(bytes(bed.namespace).await.unwrap(), None);
+}
+
+pub async fn the_same_definition_makes_no_new_revision(bed: Bed) {
+    let same = put(&bed, put_type(bed.namespace, "order-timeout")).await;
+    assert!(matches!(same, AdminAnswer::Type { revision, created: false, .. } if revision.number == 1));
+    let mut changed = put_type(bed.namespace, "order-timeout");
+    changed.config = "{\"a\":1}".into();
+    let AdminAnswer::Type { row, revision, created: false } = put(&bed, changed.clone()).await else { panic!() };
+    assert_eq!((row.active, revision.number, revision.config.as_str()), (2, 2, "{\"a\":1}"));
+    let activate = |number| AdminOp::Activate { namespace_id: bed.namespace, name: name("order-timeout"), number };
+    let back = bed.store.admin(activate(1)).await.unwrap();
+    assert!(matches!(back, AdminAnswer::Type { row, revision, .. } if row.active == 1 && revision.number == 1));
+    assert!(matches!(bed.store.admin(activate(3)).await.unwrap(), AdminAnswer::NotFound));
+    let AdminAnswer::Type { revision, .. } = put(&bed, changed).await else { panic!() };
+    assert_eq!(revision.number, 3, "compared with what is active");
+    let catalogue = bed.store.read().catalogue().await.unwrap();
+    let numbers: Vec<_> = catalogue.revisions.iter().map(|(_, r)| r.number).collect();
+    assert_eq!((numbers, catalogue.types[0].active), (vec![1, 2, 3], 3));
+    assert_eq!(catalogue.revisions[2].1, revision, "all of it is read back");
+}
+
+pub async fn a_type_needs_its_namespace_s_plugin(bed: Bed) {
+    let mut unknown = put_type(bed.namespace, "unknown");
+    unknown.digest = Digest::of(b"never uploaded");
+    assert!(matches!(put(&bed, unknown).await, AdminAnswer::NotFound));
+    let elsewhere = AdminOp::CreateNamespace { name: name("tenant") };
+    let AdminAnswer::Namespace { row, .. } = bed.store.admin(elsewhere).await.unwrap() else { panic!() };
+    assert!(matches!(put(&bed, put_type(row.id, "order-timeout")).await, AdminAnswer::NotFound));
+    assert_eq!(bed.store.read().catalogue().await.unwrap().types.len(), 1);
+}
+
+pub async fn keys_are_found_by_their_hash_until_revoked(bed: Bed) {
+    let create = |hash: u8, only_first| AdminOp::CreateApiKey {
+        id: ApiKeyId::new(),
+        namespace_id: bed.namespace,
+        name: format!("key {hash}"),
+        role: Role::Operator,
+        hash: [hash; 32],
+        created_by: "bootstrap".into(),
+        only_first,
+    };
+    let AdminAnswer::ApiKey(first) = bed.store.admin(create(1, true)).await.unwrap() else { panic!() };
+    assert!(matches!(bed.store.admin(create(2, true)).await.unwrap(), AdminAnswer::NotFirst));
+    let AdminAnswer::ApiKey(second) = bed.store.admin(create(2, false)).await.unwrap() else { panic!() };
+    let by_hash = |hash: u8| bed.store.read().api_key_by_hash([hash; 32]);
+    assert_eq!(by_hash(1).await.unwrap().as_ref(), Some(&first));
+    let revoke = |namespace_id| AdminOp::RevokeApiKey { namespace_id, id: first.id };
+    let foreign = bed.store.admin(revoke(Some(NamespaceId(bed.namespace.0 + 1)))).await.unwrap();
+    assert!(matches!(foreign, AdminAnswer::NotFound));
+    let before = version(&bed).await;
+    let AdminAnswer::ApiKey(revoked) = bed.store.admin(revoke(None)).await.unwrap() else { panic!() };
+    assert_eq!((revoked.revoked_at, version(&bed).await), (Some(bed.now()), before + 1));
+    assert_eq!(by_hash(1).await.unwrap(), None);
+    assert!(matches!(bed.store.admin(create(3, true)).await.unwrap(), AdminAnswer::NotFirst), "there was one");
+    let keys = bed.store.read().api_keys(Some(bed.namespace)).await.unwrap();
+    assert_eq!(keys, [revoked, second]);
+    assert!(bed.store.read().api_keys(Some(NamespaceId(99))).await.unwrap().is_empty());
+}
+
+pub async fn a_ping_writes(bed: Bed) {
+    let before = version(&bed).await;
+    bed.store.ping().await.unwrap();
+    assert_eq!(version(&bed).await, before);
+    let _: Name = name("still-here");
+}

@@ -1,0 +1,129 @@
+//! What was answered stands; one process has the database; and a fault of the file is said, with nothing half done.
+
+use std::{sync::Arc, time::Duration};
+
+use lapse::{
+    clock::ManualClock,
+    domain::timer::{Due, State},
+    store::{
+        Error, Limits, Store,
+        sqlite::{OpenError, Sqlite, SqliteParams, migrate_up},
+    },
+};
+
+use super::{
+    bed::{Bed, chain, noon, secs},
+    sqlite,
+};
+
+fn params(folder: &std::path::Path) -> SqliteParams {
+    let path = folder.join("lapse.db");
+    SqliteParams { path, readers: 1, clock: ManualClock::new(noon()), chain: chain(), migrate: true }
+}
+
+#[tokio::test]
+async fn what_was_answered_is_there_after_a_reopening() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = ManualClock::new(noon());
+    let open = || Store::new(sqlite::open(folder.path(), Arc::clone(&clock)), Limits::default());
+    let bed = Bed::furnish(open(), Arc::clone(&clock), Box::new(())).await;
+    let waiting = bed.register("A17", Due::After(secs(60))).await;
+    let due = bed.due_timer("B4").await;
+    let (closed, ids) = bed.close(&due, 2).await;
+    // Dropped, not closed; the writer's task lets go of the driver a moment later.
+    let Bed { store, namespace, type_id, .. } = bed;
+    drop(store);
+    let mut tries = 0;
+    while let Err(error) = Sqlite::open(params(folder.path())).map(drop) {
+        assert!(matches!(error, OpenError::Locked { .. }) && tries < 500, "{error}");
+        tries += 1;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let bed = Bed { store: open(), clock, namespace, type_id, _home: Box::new(()) };
+    assert_eq!(bed.timer(waiting.id).await, waiting);
+    assert_eq!(bed.timer(due.id).await, closed);
+    assert_eq!(closed.state, State::Closed);
+    for id in ids {
+        assert!(bed.store.read().compensation(id).await.unwrap().is_some());
+    }
+    assert_eq!(bed.verify(due.id).await, Ok(()));
+}
+
+#[tokio::test]
+async fn a_second_process_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = Sqlite::open(params(folder.path())).unwrap();
+    let Err(refused) = Sqlite::open(params(folder.path())) else { panic!("opened twice") };
+    assert!(matches!(refused, OpenError::Locked { .. }));
+    let sentence = refused.to_string();
+    assert!(sentence.contains("in use by another process") && sentence.contains(&std::process::id().to_string()));
+    assert!(matches!(migrate_up(&folder.path().join("lapse.db")), Err(OpenError::Locked { .. })));
+    lapse::store::Driver::close(&*first).await;
+    Sqlite::open(params(folder.path())).unwrap();
+}
+
+#[test]
+fn a_file_that_is_no_database_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("lapse.db"), "this was never a database. ".repeat(400)).unwrap();
+    let Err(refused) = Sqlite::open(params(folder.path())) else { panic!("opened") };
+    assert!(refused.to_string().contains("is no SQLite database"), "{refused}");
+    let Err(refused) = Sqlite::open(SqliteParams { path: folder.path().into(), ..params(folder.path()) }) else {
+        panic!("opened a folder")
+    };
+    assert!(matches!(refused, OpenError::Database { .. }), "{refused}");
+}
+
+/// A damaged page: what touches it fails with a sentence, and the process goes on.
+#[tokio::test]
+async fn a_damaged_page_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = ManualClock::new(noon());
+    let open = || Store::new(sqlite::open(folder.path(), Arc::clone(&clock)), Limits::default());
+    let bed = Bed::furnish(open(), Arc::clone(&clock), Box::new(())).await;
+    for n in 0..50 {
+        bed.register(&format!("k{n}"), Due::After(secs(60))).await;
+    }
+    bed.store.close().await;
+    let path = folder.path().join("lapse.db");
+    let root: usize = rusqlite::Connection::open(&path)
+        .unwrap()
+        .query_row("SELECT rootpage FROM sqlite_schema WHERE name = 'timers'", [], |row| row.get(0))
+        .unwrap();
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[(root - 1) * 4096..root * 4096].fill(0xAA);
+    std::fs::write(&path, bytes).unwrap();
+    let bed = Bed { store: open(), ..bed };
+    let refused = bed.store.insert(bed.new_timer("new", Due::After(secs(60)))).await;
+    assert!(matches!(&refused, Err(Error::Unavailable(why)) if why.contains("damaged")), "{refused:?}");
+    bed.store.ping().await.unwrap();
+}
+
+/// A reader that keeps its snapshot holds up neither writes nor other reads.
+#[tokio::test]
+async fn a_long_read_does_not_stop_the_writer() {
+    let folder = tempfile::tempdir().unwrap();
+    let bed = sqlite::bed_in(folder.path()).await;
+    let reader = rusqlite::Connection::open(folder.path().join("lapse.db")).unwrap();
+    reader.execute_batch("BEGIN; SELECT count(*) FROM timers").unwrap();
+    let timer = tokio::time::timeout(Duration::from_secs(4), bed.register("A17", Due::After(secs(60)))).await.unwrap();
+    assert_eq!(bed.timer(timer.id).await, timer);
+    let seen: i64 = reader.query_row("SELECT count(*) FROM timers", [], |row| row.get(0)).unwrap();
+    assert_eq!(seen, 0, "its snapshot is from before");
+}
+
+/// Another program holds the file for longer than the writer waits: the call fails, and nothing of it is done later.
+#[tokio::test]
+async fn a_write_that_cannot_be_done_is_not_done_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let bed = sqlite::bed_in(folder.path()).await;
+    let holder = rusqlite::Connection::open(folder.path().join("lapse.db")).unwrap();
+    holder.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let new = bed.new_timer("A17", Due::After(secs(60)));
+    let id = new.id;
+    let refused = bed.store.insert(new).await;
+    assert!(matches!(refused, Err(Error::Unavailable(_))), "{refused:?}");
+    holder.execute_batch("ROLLBACK").unwrap();
+    bed.store.ping().await.unwrap();
+    assert_eq!(bed.store.read().timer(id).await.unwrap(), None);
+}
