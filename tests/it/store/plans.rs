@@ -3,13 +3,15 @@
 use lapse::store::sqlite::{migrate_up, statements};
 use rusqlite::Connection;
 
-/// Whole small tables, on purpose.
+/// Small tables, walked or sorted on purpose (a new namespace is looked for among the keys, which refer to it).
 const WHOLE: &[&str] = &[
     "catalogue.any_key",
+    "catalogue.insert_namespace",
     "catalogue.keys",
     "catalogue.namespaces",
     "catalogue.plugins",
     "catalogue.revisions",
+    "catalogue.type_ids",
     "catalogue.types",
 ];
 
