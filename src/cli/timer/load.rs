@@ -106,6 +106,8 @@ pub async fn load(params: Params<'_>) -> Result {
         }
     }
     bar.finish_and_clear();
+    // What is no registration at all is known before its batch is answered.
+    loader.summary.refusals.sort_by_key(|r| r.line);
     params.out.show(&loader.summary, Summary::describe)?;
     if loader.summary.refused > 0 { Err(Error::Said) } else { Ok(()) }
 }
