@@ -9,7 +9,7 @@ use super::{
     Result,
     connect::Connect,
     error::Error,
-    output::{Out, Table, facts, local_long, relative},
+    output::{Out, Table, facts, local_long, local_text, relative},
     timer::pages,
 };
 
@@ -128,8 +128,8 @@ fn describe(row: &Row) -> String {
         ("attempt", row.attempt.to_string()),
         ("next", row.run_at.map(local_long).unwrap_or_default()),
         ("last error", failure(&row.last_error)),
-        ("created", more("created_at")),
-        ("settled", more("settled_at")),
+        ("created", local_text(row.more.get("created_at"))),
+        ("settled", local_text(row.more.get("settled_at"))),
         ("result", more("result")),
         ("payload", more("payload")),
     ])

@@ -8,7 +8,7 @@ use crate::client::{Page, segment};
 use super::{
     Result,
     connect::Connect,
-    output::{Out, Table},
+    output::{Out, Table, local_text},
     timer::pages,
 };
 
@@ -77,7 +77,15 @@ impl List {
         out.show(&page, |page| {
             let mut table = Table::new(["id", "name", "role", "created", "by", "revoked"]);
             for key in &page.items {
-                table.row(["id", "name", "role", "created_at", "created_by", "revoked_at"].map(|name| text(key, name)));
+                let time = |name: &str| local_text(key.get(name));
+                table.row([
+                    text(key, "id"),
+                    text(key, "name"),
+                    text(key, "role"),
+                    time("created_at"),
+                    text(key, "created_by"),
+                    time("revoked_at"),
+                ]);
             }
             table.or("no keys")
         })

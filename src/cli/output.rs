@@ -125,6 +125,12 @@ pub fn local(at: Timestamp) -> String {
     at.format("%Y-%m-%d %H:%M:%S%.3f").to_string()
 }
 
+/// A time of the API, in the local zone; nothing for nothing.
+pub fn local_text(value: Option<&serde_json::Value>) -> String {
+    let text = value.and_then(serde_json::Value::as_str).unwrap_or_default();
+    text.parse().map_or_else(|_| text.to_owned(), local)
+}
+
 /// In the local zone, with what it is ahead of UTC, and how far off it is.
 pub fn local_long(at: Timestamp) -> String {
     let when = DateTime::from_timestamp_millis(at.as_millis()).unwrap_or_default().with_timezone(&Local);

@@ -8,7 +8,7 @@ use crate::client::{Page, TimerType, segment};
 use super::{
     Result,
     connect::Connect,
-    output::{Out, Table, facts},
+    output::{Out, Table, facts, local_text},
     timer::pages,
 };
 
@@ -93,7 +93,7 @@ pub fn describe(row: &TimerType) -> String {
         ("retry", more("retry")),
         ("concurrency", more("concurrency")),
         ("rate", more("rate")),
-        ("created", more("created_at")),
-        ("updated", more("updated_at")),
+        ("created", local_text(row.more.get("created_at"))),
+        ("updated", local_text(row.more.get("updated_at"))),
     ])
 }

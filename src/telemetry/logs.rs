@@ -1,5 +1,7 @@
 //! The log: to standard error, for people or as JSON, a line an event.
 
+use std::io::IsTerminal as _;
+
 use tracing_subscriber::{EnvFilter, fmt};
 
 use crate::config::{Log, LogFormat};
@@ -14,7 +16,11 @@ pub struct FilterError(String, String);
 /// If the filter is not one.
 pub fn init_logs(config: &Log) -> Result<(), FilterError> {
     let filter = EnvFilter::try_new(&config.filter).map_err(|e| FilterError(config.filter.clone(), e.to_string()))?;
-    let lines = fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(true);
+    let lines = fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_target(true);
     let _already = match config.format {
         LogFormat::Text => lines.try_init(),
         LogFormat::Json => lines.json().flatten_event(true).with_current_span(false).with_span_list(false).try_init(),

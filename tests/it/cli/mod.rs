@@ -5,4 +5,5 @@ mod dev;
 mod examples;
 mod help;
 mod load;
+mod plugin;
 mod shop;
