@@ -1,6 +1,10 @@
-//! Time comes only through [`Clock`]: the system's, or one that a test moves.
+//! Time comes only through [`Clock`]: the system's, the store's as this node knows it, or one that a test moves.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
@@ -36,15 +40,104 @@ impl Clock for SystemClock {
         Timestamp::from_millis_clamped(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
     }
 
-    /// Waits on the monotonic clock, in bounded steps, and asks the wall clock after each.
     async fn sleep_until(&self, at: Timestamp) {
-        loop {
-            let left = at.since(self.now());
-            if left == DurationMs::ZERO {
-                return;
-            }
-            tokio::time::sleep(left.as_std().min(LONGEST_WAIT)).await;
+        wait_in_steps(self, at).await;
+    }
+}
+
+/// Waits on the monotonic clock, in bounded steps, and asks `clock` after each.
+async fn wait_in_steps(clock: &dyn Clock, at: Timestamp) {
+    loop {
+        let left = at.since(clock.now());
+        if left == DurationMs::ZERO {
+            return;
         }
+        tokio::time::sleep(left.as_std().min(LONGEST_WAIT)).await;
+    }
+}
+
+/// The clock of a store that other nodes share, as far as its answers tell: never ahead of it, and behind it by no more
+/// than the quickest answer took on its way. Before the first answer it is the machine's clock.
+///
+/// ```text
+///   this node   asked ─────────────── answered        the store's now, when answered, lies
+///   the store           └─ store_now ─┘               between store_now and store_now + round_trip
+/// ```
+///
+/// It runs on the monotonic clock, so that setting the machine's clock changes nothing. It takes the lower bound of the
+/// best answer, gives way by [`DRIFT`] as that grows old, and follows at once when the store's clock itself was set.
+#[derive(Debug)]
+pub struct StoreClock {
+    origin: Instant,
+    known: Mutex<Option<Known>>,
+}
+
+/// One microsecond in this many is given way to a monotonic clock that runs faster than the store's: 200 ppm, several
+/// times what a machine's oscillator is off by.
+const DRIFT: i64 = 5_000;
+
+/// The store's clock in microseconds since 1970, less the microseconds since `origin`.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    ahead: i64,
+    /// Microseconds since `origin`, when that was learnt.
+    at: i64,
+}
+
+impl Known {
+    fn ahead(self, at: i64) -> i64 {
+        self.ahead - (at - self.at).max(0) / DRIFT
+    }
+}
+
+impl Default for StoreClock {
+    fn default() -> Self {
+        Self { origin: Instant::now(), known: Mutex::new(None) }
+    }
+}
+
+impl StoreClock {
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self::default())
+    }
+
+    /// The store answered just now, and read `store_now` from its clock at some moment of the `round_trip` before.
+    pub fn observe(&self, store_now: Timestamp, round_trip: Duration) {
+        let at = self.elapsed();
+        let lower = store_now.as_millis() * 1000 - at;
+        // `store_now` is cut to milliseconds.
+        let upper = lower.saturating_add(micros(round_trip)).saturating_add(999);
+        let mut known = self.known.lock();
+        let holds = known.is_some_and(|k| (lower..=upper).contains(&k.ahead(at)));
+        if !holds {
+            *known = Some(Known { ahead: lower, at });
+        }
+    }
+
+    /// How far the store's clock is ahead of this machine's, in milliseconds; `None` before the first answer.
+    pub fn ahead_of_system_ms(&self) -> Option<i64> {
+        self.known.lock().is_some().then(|| self.now().as_millis() - SystemClock.now().as_millis())
+    }
+
+    fn elapsed(&self) -> i64 {
+        micros(self.origin.elapsed())
+    }
+}
+
+fn micros(length: Duration) -> i64 {
+    i64::try_from(length.as_micros()).unwrap_or(i64::MAX)
+}
+
+#[async_trait]
+impl Clock for StoreClock {
+    fn now(&self) -> Timestamp {
+        let Some(known) = *self.known.lock() else { return SystemClock.now() };
+        let at = self.elapsed();
+        Timestamp::from_millis_clamped(known.ahead(at).saturating_add(at).div_euclid(1000))
+    }
+
+    async fn sleep_until(&self, at: Timestamp) {
+        wait_in_steps(self, at).await;
     }
 }
 

@@ -4,6 +4,7 @@ use std::{fmt, net::SocketAddr};
 
 use serde_json::Value;
 
+use super::secret::STARS;
 use crate::domain::time::DurationMs;
 
 const KIB: u64 = 1024;
@@ -25,6 +26,12 @@ pub(super) enum Accept {
     Count(u64, u64),
     /// Milliseconds, at least and at most.
     Duration(u64, u64),
+    /// Addresses with commas between them, or nothing. What stands before an `@` is never shown.
+    Urls,
+    /// Letters, digits, `-` and `_`.
+    Token,
+    /// Never shown.
+    Secret,
     Text,
 }
 
@@ -39,6 +46,10 @@ pub(super) fn accept(setting: &str, default: &Value) -> Accept {
         "store.queue" => Accept::Count(1, 10_000_000),
         "store.batch" => Accept::Count(1, 10_000),
         "store.readers" => Accept::Count(1, 64),
+        "nats.url" => Accept::Urls,
+        "nats.prefix" => Accept::Token,
+        "nats.replicas" => Accept::Count(1, 5),
+        "nats.password" | "nats.token" => Accept::Secret,
         "dispatch.holder" => Accept::Count(1, 10_000_000),
         "dispatch.threads" => Accept::Count(0, 1024),
         "dispatch.concurrency" => Accept::Count(1, 100_000),
@@ -93,8 +104,32 @@ impl Accept {
                 let length = given.as_str()?.parse::<DurationMs>().ok()?;
                 (least..=most).contains(&length.as_millis()).then(|| length.to_string().into())
             }
-            Self::Text => given.as_str().map(Into::into),
+            Self::Token => {
+                let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+                given.as_str().filter(|s| (1..=64).contains(&s.len()) && s.chars().all(fits)).map(Into::into)
+            }
+            Self::Urls | Self::Secret | Self::Text => given.as_str().map(Into::into),
         }
+    }
+
+    /// The value as it may be shown.
+    pub(super) fn shown(self, value: Value) -> Value {
+        match (self, &value) {
+            (Self::Secret, Value::String(s)) if s.is_empty() => value,
+            (Self::Secret, _) => STARS.into(),
+            (Self::Urls, Value::String(s)) => s.split(',').map(without_user).collect::<Vec<_>>().join(",").into(),
+            _ => value,
+        }
+    }
+}
+
+/// `scheme://user:password@host` as `scheme://***@host`.
+fn without_user(url: &str) -> String {
+    let at = url.find("://").map_or(0, |at| at + 3);
+    let (scheme, rest) = url.split_at(at);
+    match rest.rsplit_once('@') {
+        Some((_, host)) => format!("{scheme}{STARS}@{host}"),
+        None => url.to_owned(),
     }
 }
 
@@ -113,6 +148,9 @@ impl fmt::Display for Accept {
                 DurationMs::from_millis(*least),
                 DurationMs::from_millis(*most)
             ),
+            Self::Urls => f.write_str("addresses with commas between them, like nats://a:4222,nats://b:4222"),
+            Self::Token => f.write_str("1 to 64 letters, digits, - and _"),
+            Self::Secret => f.write_str("a secret"),
             Self::Text => f.write_str("text"),
         }
     }

@@ -94,11 +94,14 @@ impl Loaded {
         let config = figment.extract::<Config>().unwrap_or_else(|e| unreachable!("each value was checked: {e}"));
         let settings = defaults
             .keys()
-            .map(|setting| Setting {
-                setting: setting.clone(),
-                value: figment.extract_inner(setting).unwrap_or_default(),
-                source: figment.find_metadata(setting).map_or_else(|| "default".into(), |m| m.name.to_string()),
-                accepts: accept(setting, &defaults[setting]).to_string(),
+            .map(|setting| {
+                let accept = accept(setting, &defaults[setting]);
+                Setting {
+                    setting: setting.clone(),
+                    value: accept.shown(figment.extract_inner(setting).unwrap_or_default()),
+                    source: figment.find_metadata(setting).map_or_else(|| "default".into(), |m| m.name.to_string()),
+                    accepts: accept.to_string(),
+                }
             })
             .collect();
         Ok(Self { config, settings })
@@ -169,7 +172,7 @@ fn check(defaults: &BTreeMap<String, Value>, setting: &str, given: Value, source
     let accept = accept(setting, default);
     accept.check(&given).ok_or_else(|| Fault::NotAccepted {
         setting: setting.to_owned(),
-        given: given.to_string(),
+        given: accept.shown(given.clone()).to_string(),
         fault_source: source.to_owned(),
         accepts: accept.to_string(),
     })

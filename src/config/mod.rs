@@ -2,12 +2,18 @@
 
 mod accept;
 mod load;
+mod nats;
+mod secret;
 
 use std::{net::SocketAddr, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-pub use self::load::{Error, Fault, Flag, Loaded, Setting, Sources};
+pub use self::{
+    load::{Error, Fault, Flag, Loaded, Setting, Sources},
+    nats::Nats,
+    secret::Secret,
+};
 
 use crate::domain::time::DurationMs;
 
@@ -16,6 +22,7 @@ use crate::domain::time::DurationMs;
 pub struct Config {
     pub server: Server,
     pub store: Store,
+    pub nats: Nats,
     pub dispatch: Dispatch,
     pub compensation: Compensation,
     pub plugin: Plugin,

@@ -2,6 +2,8 @@
 
 mod api;
 mod cli;
+mod clock;
+mod delivery;
 mod domain;
 mod engine;
 mod faults;

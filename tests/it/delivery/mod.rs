@@ -1,0 +1,3 @@
+//! Delivery: its settings, rendezvous hashing, and slots through a real nats-server.
+
+mod settings;
