@@ -116,7 +116,8 @@ impl StoreClock {
 
     /// How far the store's clock is ahead of this machine's, in milliseconds; `None` before the first answer.
     pub fn ahead_of_system_ms(&self) -> Option<i64> {
-        self.known.lock().is_some().then(|| self.now().as_millis() - SystemClock.now().as_millis())
+        let is_known = self.known.lock().is_some();
+        is_known.then(|| self.now().as_millis() - SystemClock.now().as_millis())
     }
 
     fn elapsed(&self) -> i64 {

@@ -1,0 +1,66 @@
+//! The degraded mode: the embedded mode's loop over the shards that are this node's own, while the broker is away.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{Shared, hand::Taken, health::Mode};
+use crate::delivery::{Delivery as _, local::Local};
+
+/// How often the list of nodes is asked for. Also while the broker is there: it may be too late afterwards.
+const REFRESH_EVERY: Duration = Duration::from_secs(1);
+/// Seconds for which this node goes on by itself once the broker is back, so that none falls in between.
+const OVERLAP: i64 = 3;
+
+pub(super) async fn run(shared: Arc<Shared>) {
+    let mut modes = shared.health.modes();
+    loop {
+        if modes.wait_for(|m| *m == Mode::Local).await.is_err() {
+            return;
+        }
+        by_own_clock(&shared).await;
+    }
+}
+
+/// Until the broker has been back for a while. It starts with what lies a few seconds back, as long as it took to notice.
+async fn by_own_clock(shared: &Shared) {
+    let local = Local::new(Arc::clone(&shared.clock), shared.shards);
+    let mut modes = shared.health.modes();
+    // The first second that is left to the broker.
+    let until_when = |mode| (mode == Mode::Broker).then(|| shared.clock.now().second() + OVERLAP);
+    let mut until = until_when(*modes.borrow_and_update());
+    loop {
+        tokio::select! {
+            slot = local.next() => {
+                if until.is_some_and(|u| slot.second >= u) {
+                    return;
+                }
+                if !shared.stopping.is_cancelled()
+                    && shared.members.owns(slot.shard)
+                    && let Taken::Full(_) = shared.hand.take(slot, None)
+                {
+                    tracing::warn!(slot.shard, slot.second, "this node lags; a slot is left to the backlog");
+                }
+            }
+            changed = modes.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+                until = until_when(*modes.borrow_and_update());
+            }
+        }
+    }
+}
+
+/// Keeps the list of nodes fresh.
+pub(super) async fn follow_members(shared: Arc<Shared>) {
+    let mut was_known = true;
+    loop {
+        let refreshed = shared.members.refresh().await;
+        if let Err(error) = &refreshed
+            && was_known
+        {
+            tracing::warn!(%error, "the last known nodes stay in force");
+        }
+        was_known = refreshed.is_ok();
+        tokio::time::sleep(REFRESH_EVERY).await;
+    }
+}
