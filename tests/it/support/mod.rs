@@ -1,2 +1,4 @@
 pub mod dev;
 pub mod guest;
+pub mod nats;
+pub mod proxy;
