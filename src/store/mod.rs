@@ -13,6 +13,7 @@
 pub mod admin;
 mod group;
 pub mod op;
+pub mod postgres;
 pub mod read;
 pub mod sqlite;
 

@@ -7,5 +7,8 @@ mod figures;
 mod group;
 mod migrations;
 mod plans;
+mod postgres;
 mod sqlite;
 mod tampering;
+
+pub use self::bed::chain;

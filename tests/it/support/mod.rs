@@ -1,4 +1,5 @@
 pub mod dev;
 pub mod guest;
 pub mod nats;
+pub mod postgres;
 pub mod proxy;

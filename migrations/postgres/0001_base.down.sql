@@ -1,0 +1,10 @@
+DROP TABLE nodes;
+DROP TABLE compensations;
+DROP TABLE events;
+DROP TABLE timers;
+DROP TABLE revisions;
+DROP TABLE types;
+DROP TABLE plugins;
+DROP TABLE api_keys;
+DROP TABLE namespaces;
+DROP TABLE settings;

@@ -1,0 +1,329 @@
+//! PostgreSQL: the database of a cluster. Any number of nodes may use one.
+//!
+//! Writes go through lanes, each with a connection of its own, so that a slow one does not hold the others; reads through
+//! two small pools, so that lists do not hold the engine. The server's clock is the store's.
+
+mod connect;
+mod error;
+mod list;
+mod marks;
+mod migrate;
+mod read;
+mod row;
+mod sql;
+mod write;
+
+use std::{collections::HashSet, future::Future, sync::Arc};
+
+use async_trait::async_trait;
+use parking_lot::RwLock;
+
+use self::{
+    connect::{Conn, Connector, Pool},
+    error::Fault,
+    marks::Marks,
+};
+pub use self::{
+    error::OpenError,
+    marks::MarkLimits,
+    migrate::{NEWEST, migrate_down, migrate_status, migrate_up},
+    sql::statements,
+};
+use crate::{
+    clock::SharedClock,
+    domain::{
+        audit::Chain,
+        compensation::Compensation,
+        id::{CompensationId, Digest, Name, NamespaceId, SHARDS, TimerId, TimerKey, TypeId},
+        time::{DurationMs, Timestamp},
+        timer::Timer,
+    },
+    store::{
+        Driver, Result,
+        admin::ApiKeyRow,
+        op::{Answer, Class, Op},
+        read::{Catalogue, CompensationQuery, DueQuery, Page, StoredEvent, TimerQuery},
+    },
+};
+
+/// Connections for the engine's own reads.
+const ENGINE_READERS: usize = 2;
+
+/// What a read may take beyond its statements' own bound, before its connection is given up.
+const READ_GRACE: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// How a database is opened.
+#[derive(Clone)]
+pub struct PostgresParams {
+    /// `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. Several hosts, separated by commas: the one that can be written to
+    /// is used. With `sslmode=require` (or `verify-full`), or an `sslrootcert`, the connection is encrypted and the
+    /// server's certificate verified; otherwise it is plain.
+    pub url: String,
+    /// Chains the audit.
+    pub chain: Chain,
+    /// Connections that read for the API; at least one.
+    pub readers: usize,
+    pub connect_timeout: DurationMs,
+    /// The longest that one statement may take on the server.
+    pub statement_timeout: DurationMs,
+    /// The longest that one may wait for another's lock.
+    pub lock_timeout: DurationMs,
+    /// What the connections are called in `pg_stat_activity`.
+    pub application_name: String,
+    /// Whether missing migrations are applied; otherwise their absence is an error.
+    pub migrate: bool,
+    pub marks: MarkLimits,
+    /// The store's clock. `None`: the server's. A test gives one that it moves.
+    pub clock: Option<SharedClock>,
+}
+
+impl PostgresParams {
+    pub fn new(url: impl Into<String>, chain: Chain) -> Self {
+        Self {
+            url: url.into(),
+            chain,
+            readers: 4,
+            connect_timeout: DurationMs::from_secs(5),
+            statement_timeout: DurationMs::from_secs(10),
+            lock_timeout: DurationMs::from_secs(5),
+            application_name: "lapse".into(),
+            migrate: true,
+            marks: MarkLimits::default(),
+            clock: None,
+        }
+    }
+}
+
+pub struct Postgres {
+    connector: Arc<Connector>,
+    /// Acts and settlements; inserts; compensations; the rest. In the order of [`Postgres::lane`].
+    lanes: [Pool; 4],
+    engine: Pool,
+    api: Pool,
+    chain: Chain,
+    clock: Option<SharedClock>,
+    marks: Marks,
+    /// Types that are known to exist; none is ever removed.
+    known_types: RwLock<HashSet<i64>>,
+    read_timeout: std::time::Duration,
+}
+
+impl Postgres {
+    /// Connects, migrates if that is asked for, and checks that the database is one of ours.
+    pub async fn connect(params: PostgresParams) -> std::result::Result<Arc<Self>, OpenError> {
+        let connector = Arc::new(Connector::new(&params)?);
+        if params.migrate {
+            let conn = migrate::alone(&connector).await?;
+            migrate::up(&connector, &conn).await?;
+        }
+        let database = |why| OpenError::database(&connector, why);
+        let conn = connector.connect().await.map_err(database)?;
+        connector.check_server(&conn).await?;
+        migrate::check(&connector, &conn).await?;
+        check_shards(&connector, &connector.connect_prepared().await.map_err(database)?).await?;
+        let wait = params.statement_timeout.as_std();
+        let pool = |size| Pool::new(Arc::clone(&connector), size, wait);
+        Ok(Arc::new(Self {
+            lanes: std::array::from_fn(|_| pool(1)),
+            engine: pool(ENGINE_READERS),
+            api: pool(params.readers),
+            chain: params.chain,
+            clock: params.clock,
+            marks: Marks::new(params.marks),
+            known_types: RwLock::default(),
+            read_timeout: wait + READ_GRACE,
+            connector,
+        }))
+    }
+
+    fn lane(&self, class: Class) -> &Pool {
+        match class {
+            Class::Act | Class::Settle => &self.lanes[0],
+            Class::Insert => &self.lanes[1],
+            Class::Compensation => &self.lanes[2],
+            Class::Admin => &self.lanes[3],
+        }
+    }
+
+    /// Says that this node lives, and which nodes do: those that said so within `within`.
+    pub async fn beat(&self, node: &str, within: DurationMs) -> Result<Vec<String>> {
+        let within = &i64::try_from(within.as_millis()).unwrap_or(i64::MAX);
+        let node = &node;
+        let beat = |conn: Arc<Conn>| async move {
+            conn.change("catalogue.beat", &[node]).await?;
+            read::all(&conn, "catalogue.live_nodes", &[within], |r| row::get(r, 0)).await
+        };
+        self.read(&self.engine, beat).await
+    }
+
+    /// Takes this node's word back, and that of nodes not heard of for `forgotten`.
+    pub async fn leave(&self, node: &str, forgotten: DurationMs) -> Result<()> {
+        let forgotten = &i64::try_from(forgotten.as_millis()).unwrap_or(i64::MAX);
+        let node = &node;
+        let leave =
+            |conn: Arc<Conn>| async move { conn.change("catalogue.forget_nodes", &[node, forgotten]).await.map(drop) };
+        self.read(&self.engine, leave).await
+    }
+
+    /// Runs one read. A connection that was dead already is replaced once.
+    async fn read<T, F>(&self, pool: &Pool, read: impl Fn(Arc<Conn>) -> F) -> Result<T>
+    where
+        F: Future<Output = std::result::Result<T, Fault>>,
+    {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let conn = pool.get().await?;
+            let result = match tokio::time::timeout(self.read_timeout, read(conn.share())).await {
+                Ok(result) => result,
+                Err(_) => Err(Fault::Timeout("the database did not answer in time")),
+            };
+            match result {
+                Ok(value) => {
+                    conn.give_back();
+                    return Ok(value);
+                }
+                Err(fault) => {
+                    if fault.spares_connection() {
+                        conn.give_back();
+                    } else {
+                        conn.give_up(&fault);
+                    }
+                    if tries > 1 || !matches!(fault, Fault::Broken(_) | Fault::ReadOnly) {
+                        return Err(fault.into());
+                    }
+                }
+            }
+        }
+    }
+
+    async fn store_now(&self, conn: &Conn) -> std::result::Result<Timestamp, Fault> {
+        if let Some(clock) = &self.clock {
+            return Ok(clock.now());
+        }
+        let now = read::one(conn, "catalogue.now", &[], |r| row::at(r, 0)).await?;
+        now.ok_or_else(|| Fault::Data("the server has no clock".into()))
+    }
+}
+
+/// Records the number of shards in a new database, and refuses one that was made with another.
+async fn check_shards(connector: &Connector, conn: &Conn) -> std::result::Result<(), OpenError> {
+    let recorded = async {
+        conn.change("catalogue.put_setting", &[&"shards", &i64::from(SHARDS)]).await?;
+        read::one(conn, "catalogue.setting", &[&"shards"], |r| row::get::<i64>(r, 0)).await
+    };
+    let found = recorded.await.map_err(|why| OpenError::database(connector, why))?.unwrap_or(0);
+    if found == i64::from(SHARDS) { Ok(()) } else { Err(OpenError::Shards { found, known: SHARDS }) }
+}
+
+#[async_trait]
+impl Driver for Postgres {
+    async fn write(&self, ops: Arc<Vec<Op>>) -> Result<Vec<Answer>> {
+        Ok(write::write(self, &ops).await?)
+    }
+
+    async fn now(&self) -> Result<Timestamp> {
+        self.read(&self.engine, |conn| async move { self.store_now(&conn).await }).await
+    }
+
+    async fn due(&self, query: DueQuery) -> Result<Vec<Timer>> {
+        let query = &query;
+        self.read(&self.engine, |conn| async move { read::due(&conn, query).await }).await
+    }
+
+    async fn timer(&self, id: TimerId) -> Result<Option<Timer>> {
+        let by_id = |conn: Arc<Conn>| async move { read::one(&conn, "timers.by_id", &[&id.0], row::timer).await };
+        self.read(&self.api, by_id).await
+    }
+
+    async fn timer_by_key(&self, type_id: TypeId, key: TimerKey) -> Result<Option<Timer>> {
+        let key = &key.as_str();
+        let by_key =
+            |conn: Arc<Conn>| async move { read::one(&conn, "timers.by_key", &[&type_id.0, key], row::timer).await };
+        self.read(&self.api, by_key).await
+    }
+
+    async fn timers(&self, query: TimerQuery) -> Result<Page<Timer>> {
+        let query = &query;
+        let page = |conn: Arc<Conn>| async move {
+            // Only what is expired depends on the time.
+            let now = if query.expired.is_some() { self.store_now(&conn).await? } else { Timestamp::MIN };
+            list::timers(&conn, query, now).await
+        };
+        self.read(&self.api, page).await
+    }
+
+    async fn events(&self, timer: TimerId, after: i64, limit: usize) -> Result<Vec<StoredEvent>> {
+        let events = |conn: Arc<Conn>| async move { read::events(&conn, &self.chain, timer, after, limit).await };
+        self.read(&self.api, events).await
+    }
+
+    async fn overdue_types(&self, before: Timestamp) -> Result<Vec<TypeId>> {
+        let overdue = |conn: Arc<Conn>| async move {
+            let now = self.store_now(&conn).await?;
+            read::overdue_types(self, &conn, before, now).await
+        };
+        self.read(&self.engine, overdue).await
+    }
+
+    async fn compensation_lanes(&self, now: Timestamp) -> Result<Vec<(TypeId, Name)>> {
+        let lanes = self.read(&self.engine, |conn| async move { read::lanes(&conn).await }).await?;
+        Ok(lanes.into_iter().filter(|lane| lane.run_at <= now).map(|lane| (lane.type_id, lane.kind)).collect())
+    }
+
+    async fn next_compensation_at(&self) -> Result<Option<Timestamp>> {
+        let lanes = self.read(&self.engine, |conn| async move { read::lanes(&conn).await }).await?;
+        Ok(lanes.into_iter().map(|lane| lane.run_at).min())
+    }
+
+    async fn compensation(&self, id: CompensationId) -> Result<Option<Compensation>> {
+        let by_id =
+            |conn: Arc<Conn>| async move { read::one(&conn, "compensations.by_id", &[&id.0], row::compensation).await };
+        self.read(&self.api, by_id).await
+    }
+
+    async fn compensations(&self, query: CompensationQuery) -> Result<Page<Compensation>> {
+        let query = &query;
+        self.read(&self.api, |conn| async move { list::compensations(&conn, query).await }).await
+    }
+
+    async fn compensation_counts(&self, cap: u64) -> Result<(u64, u64, u64)> {
+        self.read(&self.api, |conn| async move { read::compensation_counts(&conn, cap).await }).await
+    }
+
+    async fn catalogue(&self) -> Result<Catalogue> {
+        self.read(&self.engine, |conn| async move { read::catalogue(&conn).await }).await
+    }
+
+    async fn catalogue_version(&self) -> Result<i64> {
+        self.read(&self.engine, |conn| async move { read::catalogue_version(&conn).await }).await
+    }
+
+    async fn plugin_bytes(&self, namespace: NamespaceId, digest: Digest) -> Result<Option<Vec<u8>>> {
+        let bytes = |conn: Arc<Conn>| async move {
+            let digest = &digest.0[..];
+            read::one(&conn, "catalogue.plugin_bytes", &[&namespace.0, &digest], |r| row::get(r, 0)).await
+        };
+        self.read(&self.engine, bytes).await
+    }
+
+    async fn api_key_by_hash(&self, hash: [u8; 32]) -> Result<Option<ApiKeyRow>> {
+        let by_hash = |conn: Arc<Conn>| async move {
+            read::one(&conn, "catalogue.key_by_hash", &[&&hash[..]], row::api_key).await
+        };
+        self.read(&self.api, by_hash).await
+    }
+
+    async fn api_keys(&self, namespace: Option<NamespaceId>) -> Result<Vec<ApiKeyRow>> {
+        let namespace = namespace.map(|n| n.0);
+        let keys =
+            |conn: Arc<Conn>| async move { read::all(&conn, "catalogue.keys", &[&namespace], row::api_key).await };
+        self.read(&self.api, keys).await
+    }
+
+    async fn close(&self) {
+        for pool in self.lanes.iter().chain([&self.engine, &self.api]) {
+            pool.close();
+        }
+    }
+}

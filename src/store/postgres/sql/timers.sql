@@ -1,0 +1,127 @@
+-- name: columns
+t.id, t.namespace_id, t.type_id, t.key, t.state, t.due_at, t.run_at, t.attempt, t.lapses, t.version, t.revision, t.pinned,
+t.manual, t.depth, t.created_at, t.settled_at, t.first_due_at, t.actor, t.fingerprint, t.message_id, t.head,
+t.labels::text, t.outcome, t.payload
+
+-- name: insert
+INSERT INTO timers (
+    id, namespace_id, type_id, key, shard, due_at, run_at, revision, pinned, depth, created_at, first_due_at, actor,
+    fingerprint, message_id, head, labels, payload, state, version, settled_at, attempt, lapses, manual
+)
+SELECT u.id, u.namespace_id, u.type_id, u.key, u.shard, u.due_at, u.run_at, u.revision, u.pinned, u.depth, u.created_at,
+    u.due_at, u.actor, u.fingerprint, u.message_id, u.head, u.labels::jsonb, u.payload, u.state, u.version, u.settled_at,
+    1, 0, false
+FROM unnest(
+    $1::uuid[], $2::bigint[], $3::bigint[], $4::text[], $5::smallint[], $6::bigint[], $7::bigint[], $8::bigint[],
+    $9::boolean[], $10::bigint[], $11::bigint[], $12::text[], $13::bytea[], $14::text[], $15::bytea[], $16::text[],
+    $17::text[], $18::smallint[], $19::bigint[], $20::bigint[]
+) AS u (
+    id, namespace_id, type_id, key, shard, due_at, run_at, revision, pinned, depth, created_at, actor, fingerprint,
+    message_id, head, labels, payload, state, version, settled_at
+)
+ON CONFLICT ON CONSTRAINT timers_key DO NOTHING
+RETURNING id
+
+-- name: by_id
+SELECT {columns} FROM timers AS t WHERE t.id = $1
+
+-- name: by_key
+SELECT {columns} FROM timers AS t WHERE t.type_id = $1::bigint AND t.key = $2
+
+-- name: by_keys
+SELECT {columns}
+FROM unnest($1::bigint[], $2::text[]) AS u (type_id, key) JOIN timers AS t ON t.type_id = u.type_id AND t.key = u.key
+
+-- name: ids_by_keys
+SELECT t.id
+FROM unnest($1::bigint[], $2::text[]) AS u (type_id, key) JOIN timers AS t ON t.type_id = u.type_id AND t.key = u.key
+
+-- name: lock
+SELECT {columns} FROM timers AS t WHERE t.id = ANY ($1::uuid[]) ORDER BY t.id FOR NO KEY UPDATE
+
+-- name: update
+UPDATE timers AS t
+SET state = u.state, due_at = u.due_at, run_at = u.run_at, attempt = u.attempt, lapses = u.lapses, version = u.version,
+    manual = u.manual, settled_at = u.settled_at, outcome = u.outcome, head = u.head
+FROM unnest(
+    $1::uuid[], $2::smallint[], $3::bigint[], $4::smallint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
+    $9::bigint[], $10::boolean[], $11::bigint[], $12::text[], $13::bytea[]
+) AS u (
+    id, state_before, version_before, state, due_at, run_at, attempt, lapses, version, manual, settled_at, outcome, head
+)
+WHERE t.id = u.id AND t.state = u.state_before AND t.version = u.version_before
+RETURNING t.id
+
+-- name: due
+SELECT {columns} FROM timers AS t
+WHERE t.shard = $1 AND t.run_at >= $2 AND t.run_at < $3 AND (t.run_at, t.id) > ($4, $5) AND t.state = 0
+ORDER BY t.run_at, t.id
+LIMIT $6
+
+-- name: claim_overdue
+SELECT {columns}
+FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS u (type_id, low, limit_)
+CROSS JOIN LATERAL (
+    SELECT * FROM timers AS o
+    WHERE o.type_id = u.type_id AND o.run_at >= u.low AND o.run_at < $4 AND o.state = 0 AND o.id <> ALL ($5::uuid[])
+    ORDER BY o.run_at
+    LIMIT u.limit_
+    FOR NO KEY UPDATE SKIP LOCKED
+) AS t
+
+-- name: claim_lapsed
+SELECT {columns}
+FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS u (type_id, low, limit_)
+CROSS JOIN LATERAL (
+    SELECT * FROM timers AS o
+    WHERE o.type_id = u.type_id AND o.run_at >= u.low AND o.run_at < $4 AND o.state = 1 AND o.id <> ALL ($5::uuid[])
+    ORDER BY o.run_at
+    LIMIT u.limit_
+    FOR NO KEY UPDATE SKIP LOCKED
+) AS t
+
+-- name: oldest_of
+SELECT t.type_id, min(t.run_at) FROM timers AS t WHERE t.id = ANY ($1::uuid[]) AND t.run_at IS NOT NULL GROUP BY t.type_id
+
+-- name: overdue_types
+SELECT u.type_id
+FROM unnest($1::bigint[], $2::bigint[]) AS u (type_id, low)
+WHERE EXISTS (
+    SELECT 1 FROM timers AS t WHERE t.type_id = u.type_id AND t.run_at >= u.low AND t.run_at < $3 AND t.state = 0
+)
+
+-- name: lapsed_types
+SELECT u.type_id
+FROM unnest($1::bigint[], $2::bigint[]) AS u (type_id, low)
+WHERE EXISTS (
+    SELECT 1 FROM timers AS t WHERE t.type_id = u.type_id AND t.run_at >= u.low AND t.run_at < $3 AND t.state = 1
+)
+
+-- name: page
+SELECT {columns}
+FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[]) AS u (type_id, state, from_, until)
+CROSS JOIN LATERAL (
+    SELECT * FROM timers AS p
+    WHERE p.type_id = u.type_id AND p.state = u.state AND p.due_at >= u.from_ AND p.due_at < u.until
+        AND (p.due_at, p.id) < ($5, $6)
+    ORDER BY p.due_at DESC, p.id DESC
+    LIMIT $7
+) AS t
+ORDER BY t.due_at DESC, t.id DESC
+LIMIT $7
+
+-- name: page_keys
+SELECT t.due_at, t.id, coalesce(t.labels ->> $8 = $9, false)
+FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[]) AS u (type_id, state, from_, until)
+CROSS JOIN LATERAL (
+    SELECT p.due_at, p.id, p.labels FROM timers AS p
+    WHERE p.type_id = u.type_id AND p.state = u.state AND p.due_at >= u.from_ AND p.due_at < u.until
+        AND (p.due_at, p.id) < ($5, $6)
+    ORDER BY p.due_at DESC, p.id DESC
+    LIMIT $7
+) AS t
+ORDER BY t.due_at DESC, t.id DESC
+LIMIT $7
+
+-- name: by_ids
+SELECT {columns} FROM timers AS t WHERE t.id = ANY ($1::uuid[]) ORDER BY t.due_at DESC, t.id DESC

@@ -1,0 +1,239 @@
+//! The small tables. Every change raises the catalogue's version, in the same transaction; the version's row is locked
+//! first, so that nodes make their changes one after another.
+
+use tokio_postgres::{Row, types::ToSql};
+
+use super::Batch;
+use crate::{
+    domain::{
+        id::{ApiKeyId, Digest, Name, NamespaceId, TypeId},
+        plugin::{PluginRow, Revision, TypeRow},
+        time::{DurationMs, Timestamp},
+    },
+    store::{
+        admin::{AdminAnswer, AdminOp, ApiKeyRow, NamespaceRow, PutType},
+        postgres::{
+            error::Fault,
+            row::{self, json_text},
+        },
+    },
+};
+
+impl Batch<'_> {
+    pub(super) async fn admin(&self, now: Timestamp, op: &AdminOp) -> Result<AdminAnswer, Fault> {
+        self.conn.rows("catalogue.lock", &[]).await?;
+        match op {
+            AdminOp::CreateNamespace { name } => self.create_namespace(now, name).await,
+            AdminOp::CreateApiKey { .. } => self.create_api_key(now, op).await,
+            AdminOp::RevokeApiKey { namespace_id, id } => self.revoke_api_key(now, *namespace_id, *id).await,
+            AdminOp::PutPlugin { .. } => self.put_plugin(now, op).await,
+            AdminOp::PutType(put) => self.put_type(now, put).await,
+            AdminOp::Activate { namespace_id, name, number } => self.activate(now, *namespace_id, name, *number).await,
+        }
+    }
+
+    async fn create_namespace(&self, now: Timestamp, name: &Name) -> Result<AdminAnswer, Fault> {
+        if let Some(row) = self.one("catalogue.namespace_by_name", &[&name.as_str()], row::namespace).await? {
+            return Ok(AdminAnswer::Namespace { row, created: false });
+        }
+        let params: [&(dyn ToSql + Sync); 2] = [&name.as_str(), &now.as_millis()];
+        let id = self.sure("catalogue.insert_namespace", &params, |r| row::int(r, 0).map(NamespaceId)).await?;
+        self.bump().await?;
+        Ok(AdminAnswer::Namespace { row: NamespaceRow { id, name: name.clone(), created_at: now }, created: true })
+    }
+
+    async fn create_api_key(&self, now: Timestamp, op: &AdminOp) -> Result<AdminAnswer, Fault> {
+        let AdminOp::CreateApiKey { id, namespace_id, name, role, hash, created_by, only_first } = op else {
+            unreachable!("asked for with another operation")
+        };
+        if *only_first && self.sure("catalogue.any_key", &[], |r| row::get(r, 0)).await? {
+            return Ok(AdminAnswer::NotFirst);
+        }
+        let params: [&(dyn ToSql + Sync); 7] =
+            [&id.0, &namespace_id.0, name, &json_text(role), &&hash[..], &now.as_millis(), created_by];
+        self.conn.change("catalogue.insert_key", &params).await?;
+        self.bump().await?;
+        Ok(AdminAnswer::ApiKey(ApiKeyRow {
+            id: *id,
+            namespace_id: *namespace_id,
+            name: name.clone(),
+            role: *role,
+            created_at: now,
+            created_by: created_by.clone(),
+            revoked_at: None,
+        }))
+    }
+
+    /// Revoking a revoked key changes nothing.
+    async fn revoke_api_key(
+        &self,
+        now: Timestamp,
+        namespace: Option<NamespaceId>,
+        id: ApiKeyId,
+    ) -> Result<AdminAnswer, Fault> {
+        let found = self.one("catalogue.key_by_id", &[&id.0], row::api_key).await?;
+        let Some(mut row) = found.filter(|row| namespace.is_none_or(|n| n == row.namespace_id)) else {
+            return Ok(AdminAnswer::NotFound);
+        };
+        if row.revoked_at.is_none() {
+            self.conn.change("catalogue.revoke_key", &[&id.0, &now.as_millis()]).await?;
+            self.bump().await?;
+            row.revoked_at = Some(now);
+        }
+        Ok(AdminAnswer::ApiKey(row))
+    }
+
+    async fn put_plugin(&self, now: Timestamp, op: &AdminOp) -> Result<AdminAnswer, Fault> {
+        let AdminOp::PutPlugin { namespace_id, digest, bytes, manifest, imports, created_by } = op else {
+            unreachable!("asked for with another operation")
+        };
+        if let Some(row) = self.plugin(*namespace_id, *digest).await? {
+            return Ok(AdminAnswer::Plugin { row, created: false });
+        }
+        let size = i64::try_from(bytes.len()).unwrap_or(i64::MAX);
+        let params: [&(dyn ToSql + Sync); 8] = [
+            &namespace_id.0,
+            &&digest.0[..],
+            &size,
+            &json_text(manifest),
+            &json_text(imports),
+            &now.as_millis(),
+            created_by,
+            &&bytes[..],
+        ];
+        self.conn.change("catalogue.insert_plugin", &params).await?;
+        self.bump().await?;
+        let row = PluginRow {
+            namespace_id: *namespace_id,
+            digest: *digest,
+            size: bytes.len() as u64,
+            manifest: (**manifest).clone(),
+            imports: imports.clone(),
+            created_at: now,
+            created_by: created_by.clone(),
+        };
+        Ok(AdminAnswer::Plugin { row, created: true })
+    }
+
+    async fn put_type(&self, now: Timestamp, put: &PutType) -> Result<AdminAnswer, Fault> {
+        if self.plugin(put.namespace_id, put.digest).await?.is_none() {
+            return Ok(AdminAnswer::NotFound);
+        }
+        let existing = self.type_by_name(put.namespace_id, &put.name).await?;
+        if let Some(row) = &existing {
+            let active = self.revision(row.id, row.active).await?.ok_or_else(interfered)?;
+            if is_same(&active, put) {
+                return Ok(AdminAnswer::Type { row: row.clone(), revision: active, created: false });
+            }
+        }
+        let id = match &existing {
+            Some(row) => row.id,
+            None => {
+                let params: [&(dyn ToSql + Sync); 3] = [&put.namespace_id.0, &put.name.as_str(), &now.as_millis()];
+                self.sure("catalogue.insert_type", &params, |r| row::int(r, 0).map(TypeId)).await?
+            }
+        };
+        let last: i64 = self.sure("catalogue.last_revision", &[&id.0], |r| row::get(r, 0)).await?;
+        let number = last + 1;
+        let params: [&(dyn ToSql + Sync); 13] = [
+            &id.0,
+            &number,
+            &&put.digest.0[..],
+            &put.config,
+            &json_text(&put.grants),
+            &put.default_delay.map(length),
+            &i64::from(put.retry.attempts),
+            &length(put.retry.initial),
+            &length(put.retry.max),
+            &put.concurrency.map(i64::from),
+            &put.rate.map(i64::from),
+            &now.as_millis(),
+            &put.created_by,
+        ];
+        self.conn.change("catalogue.insert_revision", &params).await?;
+        self.activated(now, id, number, existing.is_none(), (put.namespace_id, &put.name)).await
+    }
+
+    async fn activate(
+        &self,
+        now: Timestamp,
+        namespace: NamespaceId,
+        name: &Name,
+        number: i64,
+    ) -> Result<AdminAnswer, Fault> {
+        let Some(row) = self.type_by_name(namespace, name).await? else { return Ok(AdminAnswer::NotFound) };
+        let Some(revision) = self.revision(row.id, number).await? else { return Ok(AdminAnswer::NotFound) };
+        if row.active == number {
+            return Ok(AdminAnswer::Type { row, revision, created: false });
+        }
+        self.activated(now, row.id, number, false, (namespace, name)).await
+    }
+
+    async fn activated(
+        &self,
+        now: Timestamp,
+        id: TypeId,
+        number: i64,
+        created: bool,
+        (namespace, name): (NamespaceId, &Name),
+    ) -> Result<AdminAnswer, Fault> {
+        self.conn.change("catalogue.activate", &[&id.0, &number, &now.as_millis()]).await?;
+        self.bump().await?;
+        let row = self.type_by_name(namespace, name).await?.ok_or_else(interfered)?;
+        let revision = self.revision(id, number).await?.ok_or_else(interfered)?;
+        Ok(AdminAnswer::Type { row, revision, created })
+    }
+
+    async fn plugin(&self, namespace: NamespaceId, digest: Digest) -> Result<Option<PluginRow>, Fault> {
+        self.one("catalogue.plugin", &[&namespace.0, &&digest.0[..]], row::plugin).await
+    }
+
+    async fn type_by_name(&self, namespace: NamespaceId, name: &Name) -> Result<Option<TypeRow>, Fault> {
+        self.one("catalogue.type_by_name", &[&namespace.0, &name.as_str()], row::timer_type).await
+    }
+
+    async fn revision(&self, id: TypeId, number: i64) -> Result<Option<Revision>, Fault> {
+        let found = self.one("catalogue.revision", &[&id.0, &number], row::revision).await?;
+        Ok(found.map(|(_, revision)| revision))
+    }
+
+    async fn bump(&self) -> Result<(), Fault> {
+        self.conn.change("catalogue.bump", &[]).await.map(drop)
+    }
+
+    async fn one<T>(
+        &self,
+        name: &str,
+        params: &[&(dyn ToSql + Sync)],
+        read: impl FnOnce(&Row) -> Result<T, Fault>,
+    ) -> Result<Option<T>, Fault> {
+        self.conn.row(name, params).await?.as_ref().map(read).transpose()
+    }
+
+    async fn sure<T>(
+        &self,
+        name: &str,
+        params: &[&(dyn ToSql + Sync)],
+        read: impl FnOnce(&Row) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        self.one(name, params, read).await?.ok_or_else(interfered)
+    }
+}
+
+fn interfered() -> Fault {
+    Fault::Data("the catalogue was changed by something outside of this program".into())
+}
+
+fn length(length: DurationMs) -> i64 {
+    i64::try_from(length.as_millis()).unwrap_or(i64::MAX)
+}
+
+fn is_same(active: &Revision, put: &PutType) -> bool {
+    active.digest == put.digest
+        && active.config == put.config
+        && active.grants == put.grants
+        && active.default_delay == put.default_delay
+        && active.retry == put.retry
+        && active.concurrency == put.concurrency
+        && active.rate == put.rate
+}
