@@ -16,7 +16,7 @@ pub use self::{
 };
 
 /// How long one call may take. A registration waits for a commit, and an action up to two seconds for a decision.
-const CALL_TIMEOUT: Duration = Duration::from_secs(60);
+const CALL_TIMEOUT: Duration = Duration::from_mins(1);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The largest answer that is read: a page of 500 timers with payloads of 64 KiB.
 const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
@@ -107,7 +107,7 @@ impl Client {
     pub async fn upload<T: DeserializeOwned>(&self, path: &str, body: Vec<u8>) -> Result<T, Error> {
         let request = self.request(Method::POST, path)?.header(header::CONTENT_TYPE, "application/octet-stream");
         // Compiling is part of the answer.
-        self.send(request.body(body).timeout(Duration::from_secs(180))).await
+        self.send(request.body(body).timeout(Duration::from_mins(3))).await
     }
 
     /// Like [`Client::post`], for a call that is safe to repeat: waits and tries again while the server is busy.

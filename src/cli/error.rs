@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::{client, config};
 
-use super::output::Out;
+use super::output::{Out, to_stderr};
 
 #[derive(Debug)]
 pub enum Error {
@@ -55,11 +55,11 @@ impl Error {
             if let Self::Client(client::Error::Problem(problem)) = &self {
                 error["problem"] = json!(problem);
             }
-            out.to_stderr(&json!({ "error": error }).to_string());
+            to_stderr(&json!({ "error": error }).to_string());
         } else {
-            out.to_stderr(&format!("error: {message}"));
+            to_stderr(&format!("error: {message}"));
             if let Some(hint) = hint {
-                out.to_stderr(&format!("hint: {hint}"));
+                to_stderr(&format!("hint: {hint}"));
             }
         }
         ExitCode::from(code)

@@ -108,6 +108,7 @@ fn show(done: &[MigrationStatus], what: &str, nothing: &str, out: &Out) -> Resul
         if done.is_empty() {
             return format!("{nothing}\n");
         }
-        done.iter().map(|m| format!("{what}: {} {}\n", m.number, m.name)).collect()
+        let lines: Vec<_> = done.iter().map(|m| format!("{what}: {} {}\n", m.number, m.name)).collect();
+        lines.concat()
     })
 }

@@ -10,7 +10,7 @@ use crate::domain::time::{DurationMs, Timestamp};
 
 use super::{Result, error::Error};
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Out {
     json: bool,
 }
@@ -25,8 +25,9 @@ impl Out {
     }
 
     /// A line of text.
+    #[expect(clippy::unused_self, reason = "all that is printed goes through here")]
     pub fn line(&self, text: impl AsRef<str>) -> Result {
-        self.write(&format!("{}\n", text.as_ref()))
+        to_stdout(&format!("{}\n", text.as_ref()))
     }
 
     /// One JSON document, indented for a person who looks at it.
@@ -42,24 +43,24 @@ impl Out {
 
     /// The value as JSON if that is asked for, and else what `human` makes of it.
     pub fn show<T: Serialize>(&self, value: &T, human: impl FnOnce(&T) -> String) -> Result {
-        if self.json { self.json(value) } else { self.write(&human(value)) }
+        if self.json { self.json(value) } else { to_stdout(&human(value)) }
     }
 
     /// A remark that is not part of what was asked for.
     pub fn note(&self, text: impl AsRef<str>) {
         if !self.json {
-            self.to_stderr(text.as_ref());
+            to_stderr(text.as_ref());
         }
     }
+}
 
-    pub fn to_stderr(&self, text: &str) {
-        let _ = writeln!(io::stderr().lock(), "{text}");
-    }
+pub fn to_stderr(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
 
-    fn write(&self, text: &str) -> Result {
-        let mut stdout = io::stdout().lock();
-        stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(Error::Output)
-    }
+fn to_stdout(text: &str) -> Result {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(Error::Output)
 }
 
 /// Rows under aligned headings. A cell never breaks a line, whatever stands in it.
@@ -107,11 +108,11 @@ impl std::fmt::Display for Table {
 /// Names and values, one a line.
 pub fn facts(facts: &[(&str, String)]) -> String {
     let widest = facts.iter().map(|(name, _)| name.width()).max().unwrap_or(0);
-    facts
-        .iter()
-        .filter(|(_, value)| !value.is_empty())
-        .map(|(name, value)| format!("{name}{}  {}\n", " ".repeat(widest - name.width()), clean(value)))
-        .collect()
+    let mut text = String::new();
+    for (name, value) in facts.iter().filter(|(_, value)| !value.is_empty()) {
+        text.extend([*name, &" ".repeat(widest - name.width()), "  ", &clean(value), "\n"]);
+    }
+    text
 }
 
 /// What others wrote may hold escape sequences: they are shown, never obeyed.

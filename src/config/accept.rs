@@ -36,6 +36,7 @@ pub(super) enum Accept {
 }
 
 /// What `setting` takes.
+#[expect(clippy::match_same_arms, reason = "a line a setting, in the order of default.toml")]
 pub(super) fn accept(setting: &str, default: &Value) -> Accept {
     match setting {
         "server.listen" => Accept::Address,

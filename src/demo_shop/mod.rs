@@ -144,9 +144,8 @@ impl Counter {
             let written = books.journal.as_ref().map(|j| j.append(&request));
             (books.ledger.apply(request), written)
         };
-        match written {
-            Some(written) => written.await.unwrap_or_else(|_| Err("the journal's writer is gone".into()))?,
-            None => {}
+        if let Some(written) = written {
+            written.await.unwrap_or_else(|_| Err("the journal's writer is gone".into()))?;
         }
         Ok(answer)
     }

@@ -18,7 +18,7 @@ use super::{
 };
 
 /// The longest delay that a fault may ask for.
-const MAX_DELAY: Duration = Duration::from_secs(60);
+const MAX_DELAY: Duration = Duration::from_mins(1);
 
 type Shop = State<Arc<Counter>>;
 

@@ -21,7 +21,7 @@ use super::{
 };
 
 /// How long after the last due time unsettled timers are still waited for.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// Registrations in a call, and calls at once.
 const BATCH: usize = 500;
 const AT_ONCE: usize = 4;

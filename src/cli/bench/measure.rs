@@ -13,6 +13,7 @@ const LONGEST_US: u64 = 3_600_000_000;
 pub struct Times(Histogram<u64>);
 
 #[derive(Clone, Copy, Debug, Serialize)]
+#[expect(clippy::struct_field_names, reason = "the names are those of the printed JSON, and say the unit")]
 pub struct Quantiles {
     pub p50_ms: f64,
     pub p90_ms: f64,

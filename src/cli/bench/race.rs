@@ -29,7 +29,7 @@ const FIRING_TRIES: u32 = 50;
 /// Resolves, or looks, at once.
 const AT_ONCE: usize = 128;
 /// How long after the last due time unsettled timers are still waited for.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// Violations that are told one by one.
 const MAX_TOLD: usize = 20;
 
@@ -241,7 +241,7 @@ impl Report {
             ("seed", self.seed.to_string()),
         ]);
         for violation in &self.told {
-            text.push_str(&format!("  {violation}\n"));
+            text.extend(["  ", violation, "\n"]);
         }
         text
     }

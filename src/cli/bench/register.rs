@@ -104,9 +104,8 @@ impl Register {
             if first >= self.count {
                 return part;
             }
-            if self.rate > 0 {
-                let at = started + Duration::from_micros(first.saturating_mul(1_000_000) / self.rate);
-                tokio::time::sleep_until(at.into()).await;
+            if let Some(after_us) = first.saturating_mul(1_000_000).checked_div(self.rate) {
+                tokio::time::sleep_until((started + Duration::from_micros(after_us)).into()).await;
             }
             let due = now().saturating_add(self.delay);
             let size = self.batch.min(self.count - first);

@@ -19,16 +19,14 @@ pub fn component(folder: Option<&Path>) -> Result<Component> {
         Some(folder) => vec![folder.to_owned()],
         None => likely_folders(),
     };
-    match folders.iter().map(|f| f.join(COMPONENT)).find(|f| f.is_file()) {
-        Some(file) => Ok(Component { file }),
-        None => {
-            let looked: Vec<_> = folders.iter().map(|f| f.display().to_string()).collect();
-            Err(Error::hinted(
-                format!("the example needs {COMPONENT}, which is not in {}", looked.join(" or ")),
-                "build it with `make plugins`, say where it is with --plugins DIR, or start without it: --no-demo",
-            ))
-        }
+    if let Some(file) = folders.iter().map(|f| f.join(COMPONENT)).find(|f| f.is_file()) {
+        return Ok(Component { file });
     }
+    let looked: Vec<_> = folders.iter().map(|f| f.display().to_string()).collect();
+    Err(Error::hinted(
+        format!("the example needs {COMPONENT}, which is not in {}", looked.join(" or ")),
+        "build it with `make plugins`, say where it is with --plugins DIR, or start without it: --no-demo",
+    ))
 }
 
 fn likely_folders() -> Vec<PathBuf> {

@@ -21,7 +21,7 @@ use crate::{
 use super::{
     super::{
         error::Error,
-        output::{bytes, facts, now},
+        output::{bytes, clean, facts, now},
         timer::payload,
     },
     Out, Result, read, settings,
@@ -229,7 +229,7 @@ impl Report {
                 ("memory", bytes(sample.memory_bytes)),
             ]));
             for line in &sample.logs {
-                text.push_str(&format!("log {}: {}\n", line.level, super::super::output::clean(&line.message)));
+                text.extend(["log ", &line.level, ": ", &clean(&line.message), "\n"]);
             }
         }
         text

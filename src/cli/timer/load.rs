@@ -293,7 +293,7 @@ impl Summary {
         text.push_str(&table.to_string());
         let more = self.refused.saturating_sub(SHOWN_REFUSALS as u64);
         if more > 0 {
-            text.push_str(&format!("and {more} more; --json has the first {MAX_REFUSALS}\n"));
+            text.extend(["and ", &more.to_string(), " more; --json has the first ", &MAX_REFUSALS.to_string(), "\n"]);
         }
         text
     }

@@ -16,7 +16,7 @@ use serde_json::Value;
 pub const LAPSE: &str = env!("CARGO_BIN_EXE_lapse");
 
 /// How long a process may take to say that it is ready, or to end when it is told to. Far more than it needs.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// The binary, with nothing of the caller's own settings.
 pub fn lapse() -> Command {
@@ -47,19 +47,16 @@ impl Process {
         let (line, lines) = mpsc::channel();
         std::thread::spawn(move || {
             for text in BufReader::new(stdout).lines().map_while(Result::ok) {
-                if line.send(text).is_err() {
-                    // Nobody listens any more; the pipe is still read, so that the process never waits for it.
-                }
+                // Nobody listens after the first; the pipe is still read, so that the process never waits for it.
+                let _ = line.send(text);
             }
         });
-        match lines.recv_timeout(PATIENCE) {
-            Ok(text) => Self { child, said: serde_json::from_str(&text).unwrap() },
-            Err(_) => {
-                let _ = child.kill();
-                let _ = child.wait();
-                panic!("the process did not become ready; its log:\n{}", fs::read_to_string(log).unwrap_or_default());
-            }
+        if let Ok(text) = lines.recv_timeout(PATIENCE) {
+            return Self { child, said: serde_json::from_str(&text).unwrap() };
         }
+        let _ = child.kill();
+        let _ = child.wait();
+        panic!("the process did not become ready; its log:\n{}", fs::read_to_string(log).unwrap_or_default());
     }
 
     fn said(&self, name: &str) -> String {
