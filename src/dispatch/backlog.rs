@@ -125,7 +125,7 @@ fn take_up(engine: &Arc<Engine>, claimed: Vec<Timer>) {
         in_hand.claimed(timer.version);
         // A first attempt is late since it was due; since when a later one is, its claim has overwritten.
         let ready_at = (timer.attempt == 1).then_some(timer.due_at);
-        let due = Due { timer, trigger: Trigger::Backlog, ready_at, in_hand, ticket: None };
+        let due = Due { timer, trigger: Trigger::Backlog, ready_at, in_hand, ticket: None, weight: None };
         match engine.revisions.at_hand(&snapshot, &due.timer) {
             AtHand::Ready(entry, ready) => engine.enqueue(due.with(entry, ready), now),
             AtHand::Pinned(entry) => engine.load_and_enqueue(due, entry),

@@ -124,6 +124,7 @@ impl Engine {
         let (trigger, ticket) = (job.trigger, job.ticket);
         // Out of hand first, or it would be its own duplicate.
         drop(job.in_hand);
+        drop(job.weight);
         self.hold(super::holder::Held { timer, trigger, ticket }, not_before);
     }
 

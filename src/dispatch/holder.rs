@@ -2,7 +2,10 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use parking_lot::Mutex;
@@ -14,6 +17,23 @@ use crate::domain::{
     time::Timestamp,
     timer::{Timer, Trigger},
 };
+
+/// What the timers in memory may weigh, from the holder to their outcome: large payloads must not fill the memory.
+const MAX_BYTES: usize = 256 * 1024 * 1024;
+/// What a timer weighs beside its payload.
+const OVERHEAD_BYTES: usize = 1024;
+
+/// A timer's part of the memory that all may take, until it is dropped.
+pub(super) struct Weight {
+    used: Arc<AtomicUsize>,
+    bytes: usize,
+}
+
+impl Drop for Weight {
+    fn drop(&mut self) {
+        self.used.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
 
 /// A timer that waits for its instant.
 pub(super) struct Held {
@@ -36,6 +56,8 @@ pub(super) enum Put {
 pub(super) struct Holder {
     /// The most timers held.
     bound: usize,
+    /// Bytes of all timers that were held and are not yet through.
+    used: Arc<AtomicUsize>,
     state: Mutex<State>,
     /// The first instant is now an earlier one.
     pub earlier: Notify,
@@ -43,7 +65,7 @@ pub(super) struct Holder {
 
 #[derive(Default)]
 struct State {
-    queue: BTreeMap<(Timestamp, TimerId), Held>,
+    queue: BTreeMap<(Timestamp, TimerId), (Held, Weight)>,
     index: HashMap<TimerId, Timestamp>,
 }
 
@@ -54,7 +76,7 @@ pub(super) fn ready_at(timer: &Timer) -> Timestamp {
 
 impl Holder {
     pub fn new(bound: usize) -> Self {
-        Self { bound, state: Mutex::default(), earlier: Notify::new() }
+        Self { bound, used: Arc::default(), state: Mutex::default(), earlier: Notify::new() }
     }
 
     pub fn len(&self) -> usize {
@@ -70,16 +92,20 @@ impl Holder {
         let mut replaced = None;
         if let Some(known) = index.get(&id) {
             let key = (*known, id);
-            if let Some(known) = queue.get(&key).filter(|k| k.timer.version >= held.timer.version) {
+            if let Some((known, _)) = queue.get(&key).filter(|(k, _)| k.timer.version >= held.timer.version) {
                 return Put::Known { by: known.trigger };
             }
             replaced = queue.remove(&key);
         } else if queue.len() >= self.bound {
             return Put::Full;
         }
+        let Some(weight) = self.weigh(&held.timer) else {
+            index.remove(&id);
+            return Put::Full;
+        };
         let first = queue.first_key_value().is_none_or(|(key, _)| at < key.0);
         index.insert(id, at);
-        queue.insert((at, id), held);
+        queue.insert((at, id), (held, weight));
         drop(state);
         // Its ticket may close a slot: not under the lock.
         drop(replaced);
@@ -89,12 +115,20 @@ impl Holder {
         Put::Held
     }
 
+    fn weigh(&self, timer: &Timer) -> Option<Weight> {
+        let bytes = timer.payload.len() + OVERHEAD_BYTES;
+        let before = self.used.fetch_add(bytes, Ordering::Relaxed);
+        let weight = Weight { used: Arc::clone(&self.used), bytes };
+        // Dropping it gives the bytes back.
+        (before + bytes <= MAX_BYTES).then_some(weight)
+    }
+
     /// Lets go of versions of a timer before this one.
     pub fn forget_before(&self, id: TimerId, version: i64) {
         let mut state = self.state.lock();
         let State { queue, index } = &mut *state;
         let Some(at) = index.get(&id).copied() else { return };
-        if queue.get(&(at, id)).is_some_and(|held| held.timer.version < version) {
+        if queue.get(&(at, id)).is_some_and(|(held, _)| held.timer.version < version) {
             index.remove(&id);
             let forgotten = queue.remove(&(at, id));
             drop(state);
@@ -103,7 +137,7 @@ impl Holder {
     }
 
     /// Takes out what is ready by `now`, in order, at most `limit`.
-    pub fn take_ready(&self, now: Timestamp, limit: usize) -> Vec<Held> {
+    pub fn take_ready(&self, now: Timestamp, limit: usize) -> Vec<(Held, Weight)> {
         let mut state = self.state.lock();
         let State { queue, index } = &mut *state;
         let mut ready = Vec::new();
@@ -116,10 +150,10 @@ impl Holder {
     }
 
     /// Takes out all that its slot brought here: another node may have it.
-    pub fn take_slots(&self) -> Vec<Held> {
+    pub fn take_slots(&self) -> Vec<(Held, Weight)> {
         let mut state = self.state.lock();
         let State { queue, index } = &mut *state;
-        let of_slots: Vec<_> = queue.iter().filter(|(_, h)| h.ticket.is_some()).map(|(k, _)| *k).collect();
+        let of_slots: Vec<_> = queue.iter().filter(|(_, (held, _))| held.ticket.is_some()).map(|(k, _)| *k).collect();
         let mut taken = Vec::with_capacity(of_slots.len());
         for key in of_slots {
             index.remove(&key.1);

@@ -12,7 +12,7 @@ use std::{
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::Notify;
 
-use super::{bucket::Bucket, inflight::InHand, slots::Ticket, width::Width};
+use super::{bucket::Bucket, holder::Weight, inflight::InHand, slots::Ticket, width::Width};
 use crate::{
     catalog::{Ready, TypeEntry},
     domain::{
@@ -45,6 +45,8 @@ pub(super) struct Job {
     pub in_hand: InHand,
     /// Keeps its slot open while it lives.
     pub ticket: Option<Arc<Ticket>>,
+    /// None for what the backlog has claimed, which is few.
+    pub weight: Option<Weight>,
 }
 
 impl Job {
@@ -106,6 +108,8 @@ struct Lane {
     in_rotation: bool,
     /// A task will pump it once its bucket has a token.
     wake_planned: bool,
+    /// It was idle when it was last looked after: if it still is, it is let go.
+    was_idle: bool,
 }
 
 impl Lane {
@@ -376,9 +380,13 @@ impl Lanes {
                 }
             }
         }
-        state
-            .lanes
-            .retain(|_, lane| !lane.is_idle() || lane.in_rotation || lane.width.is_suspect() || lane.rate.is_some());
+        state.lanes.retain(|_, lane| {
+            let idle = lane.is_idle();
+            let remembers = lane.in_rotation || lane.wake_planned || lane.width.is_suspect() || lane.rate.is_some();
+            let gone = idle && lane.was_idle && !remembers;
+            lane.was_idle = idle;
+            !gone
+        });
         stale
     }
 
@@ -424,6 +432,7 @@ impl Lane {
             rate: None,
             in_rotation: false,
             wake_planned: false,
+            was_idle: false,
         }
     }
 

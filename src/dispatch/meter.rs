@@ -6,10 +6,13 @@ use std::{
     time::Duration,
 };
 
-use metrics::{counter, histogram};
+use metrics::{counter, gauge, histogram};
 use parking_lot::Mutex;
 
-use super::{lane::Job, settle::Decided};
+use super::{
+    lane::{Job, LaneStats},
+    settle::Decided,
+};
 use crate::{
     catalog::{Catalog, TypeEntry},
     domain::{
@@ -71,6 +74,18 @@ impl Meter {
         match self.catalog.snapshot().by_id(type_id) {
             Some(entry) => labels(entry),
             None => [("namespace", String::new()), ("type", type_id.0.to_string())],
+        }
+    }
+
+    pub fn gauges(&self, held: usize, in_flight: usize, lanes: &[LaneStats]) {
+        let number = |n: usize| f64::from(u32::try_from(n).unwrap_or(u32::MAX));
+        gauge!("lapse_dispatch_held").set(number(held));
+        gauge!("lapse_dispatch_in_flight").set(number(in_flight));
+        for lane in lanes {
+            let labels = self.labels_of(lane.type_id);
+            gauge!("lapse_dispatch_lane_queued", &labels).set(number(lane.queued));
+            gauge!("lapse_dispatch_lane_running", &labels).set(number(lane.running));
+            gauge!("lapse_dispatch_lane_width", &labels).set(number(lane.width));
         }
     }
 
@@ -152,7 +167,7 @@ impl Meter {
                 retry_count = job.timer.attempt - 1, state_before = job.timer.state.as_str(),
                 close_result = timer.state.as_str(), error_class = class,
                 trigger = job.trigger.as_str(), lateness_ms,
-                "a timer has fired"
+                "an expiry is settled"
             );
         }
     }

@@ -54,7 +54,7 @@ use tokio::runtime::Handle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::{
-    holder::{Held, Holder, Put},
+    holder::{Held, Holder, Put, Weight},
     inflight::InFlight,
     lane::{DROP_AFTER, Job, Lanes, Way},
     meter::{Left, Meter},
@@ -81,6 +81,10 @@ pub use self::lane::LaneStats;
 const NEAR: DurationMs = DurationMs::from_secs(2);
 /// The longest time between two looks at the clock.
 const TICK: DurationMs = DurationMs::from_millis(500);
+/// What the writes of a stop may take, after its bound.
+const GIVE_UP_WITHIN: Duration = Duration::from_secs(2);
+/// Why leases are given up by a stop.
+const NODE_STOPS: &str = "its node stops";
 /// Timers handed to the lanes in one go.
 const HAND_OVER: usize = 512;
 
@@ -225,17 +229,14 @@ impl Dispatcher {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         engine.stop_ticking.cancel();
+        // Calls with effects give up their own leases.
         engine.break_off.cancel();
         let left = engine.lanes.stop();
-        let leased = engine.inflight.leased();
-        if !leased.is_empty() {
-            tracing::info!(
-                leases = leased.len(),
-                "dispatch stops before all calls have ended: their leases are given up"
-            );
-        }
+        engine.tasks.close();
+        let _ended = tokio::time::timeout(GIVE_UP_WITHIN, engine.tasks.wait()).await;
+        // What is left in the lanes, and what a thread is still deciding.
+        engine.release(engine.inflight.leased(), engine.clock.now(), NODE_STOPS).await;
         drop(left);
-        engine.release(leased, engine.clock.now(), "its node stops").await;
     }
 }
 
@@ -292,9 +293,9 @@ impl Engine {
     }
 
     /// Hands what has come to its instant to its lane.
-    fn hand_over(self: &Arc<Self>, ready: Vec<Held>, now: Timestamp) {
+    fn hand_over(self: &Arc<Self>, ready: Vec<(Held, Weight)>, now: Timestamp) {
         let snapshot = self.catalog.snapshot();
-        for Held { timer, trigger, ticket } in ready {
+        for (Held { timer, trigger, ticket }, weight) in ready {
             let ready_at = holder::ready_at(&timer);
             if ready_at.saturating_add(DROP_AFTER) < now {
                 self.meter.left_to_backlog(timer.type_id, Left::Late);
@@ -304,7 +305,7 @@ impl Engine {
                 self.meter.duplicate(timer.type_id);
                 continue;
             };
-            let due = Due { timer, trigger, ready_at: Some(ready_at), in_hand, ticket };
+            let due = Due { timer, trigger, ready_at: Some(ready_at), in_hand, ticket, weight: Some(weight) };
             match self.revisions.at_hand(&snapshot, &due.timer) {
                 AtHand::Ready(entry, ready) => self.enqueue(due.with(entry, ready), now),
                 AtHand::Pinned(entry) => self.load_and_enqueue(due, entry),
@@ -368,12 +369,13 @@ struct Due {
     ready_at: Option<Timestamp>,
     in_hand: inflight::InHand,
     ticket: Option<Arc<slots::Ticket>>,
+    weight: Option<Weight>,
 }
 
 impl Due {
     fn with(self, entry: Arc<crate::catalog::TypeEntry>, ready: Arc<crate::catalog::Ready>) -> Job {
-        let Self { timer, trigger, ready_at, in_hand, ticket } = self;
-        Job { timer, trigger, ready_at, entry, ready, in_hand, ticket }
+        let Self { timer, trigger, ready_at, in_hand, ticket, weight } = self;
+        Job { timer, trigger, ready_at, entry, ready, in_hand, ticket, weight }
     }
 }
 
@@ -408,6 +410,7 @@ async fn hold(engine: Arc<Engine>) {
 impl Engine {
     /// Closes slots that are past their time, and takes from the lanes what should not start here any more.
     fn look_after_lanes(self: &Arc<Self>, now: Timestamp) {
+        self.meter.gauges(self.holder.len(), self.inflight.len(), &self.lanes.stats());
         let past = self.open.take_past(now);
         let spare = DurationMs::from_millis(self.config.lease.as_millis() / 4);
         let stale = self.lanes.take_stale(now, spare);

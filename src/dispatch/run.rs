@@ -97,8 +97,11 @@ impl Engine {
         let started = Instant::now();
         let run = tokio::select! {
             run = job.ready.plugin.decide_with_effects(&expiry, &job.ready.rights) => run,
-            // Whoever breaks it off gives up its lease.
-            () = self.break_off.cancelled() => return,
+            () = self.break_off.cancelled() => {
+                tracing::info!(timer_id = %job.timer.id, timer_key = %job.timer.key, "a call is broken off by the stop, and its lease given up");
+                let lease = vec![(job.timer.id, job.timer.version)];
+                return self.release(lease, self.clock.now(), super::NODE_STOPS).await;
+            }
         };
         Meter::consumed(&job, started.elapsed());
         let decided = Decided::new(&job, &expiry, run, &self.catalog.snapshot(), self.clock.now());

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Timers read at once.
-const PAGE: usize = 1_000;
+const PAGE: usize = 500;
 /// Slots read at once: as many as the store has readers for, by default.
 const READS_AT_ONCE: usize = 4;
 /// How long a read that failed waits before it is tried again, until the slot's deadline.
@@ -122,10 +122,9 @@ async fn read(engine: &Arc<Engine>, slot: Slot, ticket: Arc<Ticket>) {
             let type_id = timer.type_id;
             let put = engine.holder.put(Held { timer, trigger, ticket: Some(Arc::clone(&ticket)) }, Timestamp::MIN);
             match put {
-                Put::Held => {}
-                // What its writer armed comes with its slot once more: that is the rule, and no duplicate.
                 Put::Known { by: Trigger::Slot } => engine.meter.duplicate(type_id),
-                Put::Known { .. } => {}
+                // What its writer armed comes with its slot once more: that is the rule, and no duplicate.
+                Put::Held | Put::Known { .. } => {}
                 Put::Full => {
                     engine.meter.left_to_backlog(type_id, Left::HolderFull);
                     return;

@@ -125,8 +125,7 @@ async fn a_lapsed_lease_is_taken_over_and_the_first_run_changes_nothing() {
     assert_eq!((timer.state, timer.attempt), (State::Skipped, 2));
     assert!(rig.compensations(&timer).await.is_empty());
     let kinds: Vec<_> = rig.events(timer.id).await.iter().map(|e| e.kind).collect();
-    use EventKind::{Claimed, LeaseLapsed, Registered, Skipped};
-    assert_eq!(kinds, [Registered, Claimed, LeaseLapsed, Skipped]);
+    assert_eq!(kinds, [EventKind::Registered, EventKind::Claimed, EventKind::LeaseLapsed, EventKind::Skipped]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -143,7 +143,7 @@ async fn a_bad_follow_up_fails_the_decision_and_nothing_of_it_is_written() {
     for (n, (code, spec, depth)) in cases.into_iter().enumerate() {
         let script = Script::deciding(move |_| Ok(close_and_follow(vec![spec.clone()])));
         let type_id = rig.put_type(&format!("t{n}"), script).await;
-        let mut timer = rig.new_timer(type_id, "k", Due::After(ms(10)));
+        let mut timer = Rig::new_timer(type_id, "k", Due::After(ms(10)));
         timer.depth = depth;
         let timer = rig.insert(timer).await;
         rig.pass(10, 10).await;
@@ -158,7 +158,7 @@ async fn a_bad_follow_up_fails_the_decision_and_nothing_of_it_is_written() {
 async fn a_pinned_timer_runs_its_own_revision_and_others_the_active_one() {
     let mut rig = Rig::new(Setup::default()).await;
     let type_id = rig.put_type("plain", Script::deciding(|_| Ok(skip("first")))).await;
-    let mut pinned = rig.new_timer(type_id, "pinned", Due::At(at(100)));
+    let mut pinned = Rig::new_timer(type_id, "pinned", Due::At(at(100)));
     pinned.pinned = true;
     let pinned = rig.insert(pinned).await;
     let follows = rig.register(type_id, "follows", at(100)).await;
@@ -179,7 +179,7 @@ async fn a_revision_that_cannot_be_loaded_loses_no_timer_and_burns_no_attempt() 
     rig.catalog = lapse::catalog::Catalog::load(rig.store.clone(), rig.host.clone()).await.unwrap();
     *rig.host.refuse_loads.lock() = true;
     rig.start();
-    let mut pinned = rig.new_timer(type_id, "pinned", Due::At(at(100)));
+    let mut pinned = Rig::new_timer(type_id, "pinned", Due::At(at(100)));
     pinned.pinned = true;
     let pinned = rig.insert(pinned).await;
     rig.pass(100, 100).await;

@@ -99,7 +99,7 @@ async fn a_short_timer_passes_those_that_wait_for_long() {
     for n in 0..300 {
         rig.register(type_id, &format!("long {n}"), at(1_800_000)).await;
     }
-    let short = rig.insert(rig.new_timer(type_id, "short", Due::After(ms(1000)))).await;
+    let short = rig.insert(Rig::new_timer(type_id, "short", Due::After(ms(1000)))).await;
     rig.pass(1000, 250).await;
     rig.reaches(short.id, State::Closed).await;
     assert_eq!(rig.calls().len(), 1);
@@ -151,4 +151,28 @@ async fn a_fire_by_hand_fires_at_once() {
     assert_eq!(rig.trigger(timer.id).await, Trigger::Manual);
     let call = rig.calls_of(timer.id).remove(0);
     assert_eq!((call.expiry.trigger, call.expiry.due_at), (Trigger::Manual, at(10)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_stores_clock_has_the_last_word_on_what_is_early() {
+    for grants in [&[][..], EFFECTS] {
+        let mut rig = Rig::new(Setup { store_behind: ms(300), ..Setup::default() }).await;
+        let type_id = rig.put_type("plain", TypeSpec { grants, ..Script::closing().into() }).await;
+        let timer = rig.register(type_id, "k", at(1000)).await;
+        // The engine's clock has come to the timer's time, and passes it; the store's has not.
+        rig.store_clock.set(at(999));
+        for _ in 0..100 {
+            rig.clock.advance(ms(13));
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+        a_moment().await;
+        assert_eq!(rig.timer(timer.id).await.version, 1);
+        rig.store_clock.set(at(1000));
+        rig.clock.advance(ms(13));
+        rig.reaches(timer.id, State::Closed).await;
+        assert_eq!(rig.event(timer.id, EventKind::Closed).await.at, at(1000));
+        if !grants.is_empty() {
+            assert_eq!(rig.calls_of(timer.id).len(), 1, "what has effects is not even asked before");
+        }
+    }
 }

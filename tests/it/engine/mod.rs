@@ -1,5 +1,7 @@
 //! From due to compensated: delivery, dispatch and the lanes of compensations, over a real database.
 
+#![expect(clippy::unwrap_used, reason = "what a test needs and does not get ends it")]
+
 mod backlog;
 mod compensations;
 mod decisions;

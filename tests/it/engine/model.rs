@@ -36,7 +36,7 @@ fn script() -> Script {
         _ => Ok(close_with(&["release", "coupon"])),
     })
     .compensating(|task| {
-        let flaky = task.attempt == 1 && hash(&task.idempotency_key) % 3 == 0;
+        let flaky = task.attempt == 1 && hash(&task.idempotency_key).is_multiple_of(3);
         Box::pin(async move { if flaky { Err(failure(FailureClass::Downstream, "away")) } else { Ok(None) } })
     })
 }
@@ -105,7 +105,7 @@ async fn one_life(seed: u64) {
     }
     let mut succeeded: HashMap<String, usize> = HashMap::new();
     for call in rig.compensate_calls() {
-        let flaky = call.task.attempt == 1 && hash(&call.task.idempotency_key) % 3 == 0;
+        let flaky = call.task.attempt == 1 && hash(&call.task.idempotency_key).is_multiple_of(3);
         *succeeded.entry(call.task.idempotency_key).or_default() += usize::from(!flaky);
     }
     for call in rig.calls() {

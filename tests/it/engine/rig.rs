@@ -1,7 +1,7 @@
 //! An engine over a real database, with a clock that the test moves and plugins that the test scripts.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -261,18 +261,22 @@ pub struct Setup {
     pub config: Config,
     /// How many times each slot is delivered.
     pub deliveries: usize,
+    /// How far the store's clock stands behind the engine's.
+    pub store_behind: DurationMs,
 }
 
 impl Default for Setup {
     fn default() -> Self {
         let mut config = Config::default();
         config.dispatch.threads = 2;
-        Self { config, deliveries: 1 }
+        Self { config, deliveries: 1, store_behind: DurationMs::ZERO }
     }
 }
 
 pub struct Rig {
     pub clock: Arc<ManualClock>,
+    /// The same one, unless the setup says otherwise.
+    pub store_clock: Arc<ManualClock>,
     pub store: Store,
     pub catalog: Catalog,
     pub host: Arc<Scripted>,
@@ -293,10 +297,14 @@ impl Rig {
     pub async fn without_engine(setup: Setup) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let clock = ManualClock::new(at(0));
+        let store_clock = match setup.store_behind {
+            DurationMs::ZERO => clock.clone(),
+            behind => ManualClock::new(at(0).saturating_sub(behind)),
+        };
         let driver = Sqlite::open(SqliteParams {
             path: dir.path().join("lapse.db"),
             readers: 2,
-            clock: clock.clone(),
+            clock: store_clock.clone(),
             chain: Chain::new([7; 32]),
             migrate: true,
         })
@@ -310,7 +318,7 @@ impl Rig {
             refuse_loads: Mutex::new(false),
         });
         let catalog = Catalog::load(store.clone(), host.clone()).await.unwrap();
-        Self { clock, store, catalog, host, setup, dispatcher: None, lanes: None, scripts: 0, _dir: dir }
+        Self { clock, store_clock, store, catalog, host, setup, dispatcher: None, lanes: None, scripts: 0, _dir: dir }
     }
 
     pub fn start(&mut self) {
@@ -362,7 +370,7 @@ impl Rig {
             retry: None,
             remind_before: Vec::new(),
             config_schema: None,
-            exports: Default::default(),
+            exports: BTreeMap::default(),
         };
         let put = AdminOp::PutPlugin {
             namespace_id: NAMESPACE,
@@ -390,9 +398,9 @@ impl Rig {
         row.id
     }
 
-    pub fn new_timer(&self, type_id: TypeId, key: &str, due: Due) -> NewTimer {
+    pub fn new_timer(type_id: TypeId, key: &str, due: Due) -> NewTimer {
         let key = key.parse().unwrap();
-        let labels = Default::default();
+        let labels = BTreeMap::default();
         let fingerprint =
             Registration { type_id, key: &key, payload: "{}", due: Some(due), labels: &labels, revision: None }
                 .fingerprint();
@@ -414,7 +422,7 @@ impl Rig {
     }
 
     pub async fn register(&self, type_id: TypeId, key: &str, due: Timestamp) -> Timer {
-        self.insert(self.new_timer(type_id, key, Due::At(due))).await
+        self.insert(Self::new_timer(type_id, key, Due::At(due))).await
     }
 
     pub async fn insert(&self, timer: NewTimer) -> Timer {
