@@ -7,16 +7,12 @@
 use async_trait::async_trait;
 use parking_lot::Mutex;
 
-use super::{Delivery, Slot};
+use super::{Delivery, Slot, WORTH};
 use crate::{
     clock::{SharedClock, nap},
     domain::time::{DurationMs, Timestamp},
 };
 
-/// How long before its second a slot is yielded.
-const LEAD: DurationMs = DurationMs::from_millis(500);
-/// Seconds older than this are not looked at any more. At the start, this much of the past is caught up with.
-const LOOK_BACK: DurationMs = DurationMs::from_secs(4);
 /// A slot that was yielded is yielded again if the clock stands further than this before its second. Less than the
 /// two seconds' reach of a node's own arming minus the slot's own second, so that no timer falls in between.
 const SET_BACK: DurationMs = DurationMs::from_secs(1);
@@ -39,33 +35,29 @@ impl Local {
     /// Delivers the shards `0..shards`, from a few seconds before now on.
     pub fn new(clock: SharedClock, shards: u16) -> Self {
         assert!(shards > 0, "a delivery without shards would deliver nothing");
-        let second = clock.now().saturating_sub(LOOK_BACK).second();
+        let second = clock.now().saturating_sub(WORTH).second();
         Self { clock, shards, cursor: Mutex::new(Cursor { second, shard: 0 }) }
     }
-}
-
-fn start(second: i64) -> Timestamp {
-    Timestamp::from_millis_clamped(second.saturating_mul(1000))
-}
-
-fn opens(second: i64) -> Timestamp {
-    start(second).saturating_sub(LEAD)
 }
 
 impl Cursor {
     /// Moves the cursor to where the clock is, if it has jumped.
     fn follow(&mut self, now: Timestamp) {
-        let oldest = now.saturating_sub(LOOK_BACK).second();
-        let yielded = if self.shard > 0 { self.second } else { self.second - 1 };
+        let oldest = now.saturating_sub(WORTH).second();
+        let yielded = Slot { shard: 0, second: if self.shard > 0 { self.second } else { self.second - 1 } };
         if self.second < oldest {
             *self = Self { second: oldest, shard: 0 };
-        } else if now < start(yielded).saturating_sub(SET_BACK) {
+        } else if now < yielded.starts().saturating_sub(SET_BACK) {
             *self = Self { second: now.second(), shard: 0 };
         }
     }
 
+    fn slot(&self) -> Slot {
+        Slot { shard: self.shard, second: self.second }
+    }
+
     fn take(&mut self, shards: u16) -> Slot {
-        let slot = Slot { shard: self.shard, second: self.second };
+        let slot = self.slot();
         self.shard += 1;
         if self.shard == shards {
             *self = Self { second: self.second + 1, shard: 0 };
@@ -82,10 +74,11 @@ impl Delivery for Local {
             let wake = {
                 let mut cursor = self.cursor.lock();
                 cursor.follow(now);
-                if opens(cursor.second) <= now {
+                let opens = cursor.slot().opens();
+                if opens <= now {
                     return cursor.take(self.shards);
                 }
-                opens(cursor.second)
+                opens
             };
             nap(&*self.clock, wake).await;
         }

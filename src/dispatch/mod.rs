@@ -220,6 +220,11 @@ impl Dispatcher {
         let engine = &self.alive.engine;
         let deadline = Instant::now() + bound.as_std();
         engine.stop_taking.cancel();
+        if tokio::time::timeout(bound.as_std(), engine.delivery.stop()).await.is_err() {
+            tracing::warn!(
+                "the delivery does not stop within the bound: what it holds comes back to other nodes by itself"
+            );
+        }
         drop(engine.holder.take_slots());
         for slot in engine.open.take_all() {
             engine.delivery.give_back(slot).await;

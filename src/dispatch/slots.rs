@@ -7,7 +7,6 @@ use parking_lot::Mutex;
 use super::{
     Engine,
     holder::{Held, Put},
-    lane::DROP_AFTER,
     meter::Left,
 };
 use crate::{
@@ -41,9 +40,10 @@ impl Open {
         self.0.lock().drain().collect()
     }
 
+    /// Four seconds after its second a slot is closed, whatever became of its timers: the backlog has them.
     pub fn take_past(&self, now: Timestamp) -> Vec<Slot> {
         let mut open = self.0.lock();
-        let past: Vec<Slot> = open.iter().filter(|s| deadline(**s) < now).copied().collect();
+        let past: Vec<Slot> = open.iter().filter(|s| s.closes() < now).copied().collect();
         for slot in &past {
             open.remove(slot);
         }
@@ -66,15 +66,6 @@ impl Drop for Ticket {
     }
 }
 
-fn start(second: i64) -> Timestamp {
-    Timestamp::from_millis_clamped(second.saturating_mul(1000))
-}
-
-/// Four seconds after its second a slot is closed, whatever became of its timers: the backlog has them.
-fn deadline(slot: Slot) -> Timestamp {
-    start(slot.second.saturating_add(1)).saturating_add(DROP_AFTER)
-}
-
 /// Takes slots in until the engine stops taking.
 pub(super) async fn take_in(engine: Arc<Engine>) {
     let reads = Arc::new(tokio::sync::Semaphore::new(READS_AT_ONCE));
@@ -83,7 +74,7 @@ pub(super) async fn take_in(engine: Arc<Engine>) {
             slot = engine.delivery.next() => slot,
             () = engine.stop_taking.cancelled() => return,
         };
-        if deadline(slot) < engine.clock.now() {
+        if slot.closes() < engine.clock.now() {
             engine.delivery.done(slot).await;
             continue;
         }
@@ -101,12 +92,12 @@ pub(super) async fn take_in(engine: Arc<Engine>) {
 async fn read(engine: &Arc<Engine>, slot: Slot, ticket: Arc<Ticket>) {
     let mut query = DueQuery {
         shard: slot.shard,
-        from: start(slot.second),
-        until: start(slot.second + 1),
+        from: slot.starts(),
+        until: Slot { second: slot.second + 1, ..slot }.starts(),
         after: None,
         limit: PAGE,
     };
-    while !engine.stop_taking.is_cancelled() && engine.clock.now() <= deadline(slot) {
+    while !engine.stop_taking.is_cancelled() && engine.clock.now() <= slot.closes() {
         let page = match engine.store.read().due(query.clone()).await {
             Ok(page) => page,
             Err(error) => {
