@@ -145,20 +145,12 @@ impl Dev {
         self.process.terminate()
     }
 
-    pub fn pid(&self) -> u32 {
-        self.process.child.id()
-    }
-
     pub fn folder(&self) -> &Path {
         &self.options.folder
     }
 
     pub fn log(&self) -> String {
         fs::read_to_string(self.options.folder.join("dev.log")).unwrap_or_default()
-    }
-
-    pub fn client(&self) -> lapse::client::Client {
-        lapse::client::Client::new(&self.url, Some(self.token.clone())).unwrap()
     }
 
     /// Runs a command against it.
