@@ -1,13 +1,16 @@
 //! What comes in: bodies, paths, queries and headers, each refused as a problem that names the place.
 
-use std::{error::Error as _, time::Duration};
+use std::{error::Error as _, fmt, marker::PhantomData, time::Duration};
 
 use axum::{
     body::{Body, Bytes},
     extract::{FromRequest, FromRequestParts, Query as AxumQuery, Request, rejection::PathRejection},
     http::{HeaderMap, StatusCode, header, request::Parts},
 };
-use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, IntoDeserializer as _, MapAccess, Visitor, value::MapAccessDeserializer},
+};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::domain::{
@@ -104,8 +107,8 @@ pub(super) async fn read(body: Body, limit: usize, time: Duration) -> Result<Byt
 /// Reads JSON; a fault is named with its place below `base`.
 pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8], base: &str) -> Result<T> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
-    let read = serde_path_to_error::deserialize(&mut reader);
-    let value = read.map_err(|fault| {
+    let read = serde_path_to_error::deserialize::<_, Object<T>>(&mut reader);
+    let Object(value) = read.map_err(|fault| {
         let pointer = format!("{base}{}", pointer(fault.path()));
         let error = fault.into_inner();
         if error.is_data() {
@@ -143,6 +146,41 @@ fn pointer(path: &serde_path_to_error::Path) -> String {
         }
     }
     out
+}
+
+/// What is written as a JSON object. A derived reader would take an array of the fields' values too.
+struct Object<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> std::result::Result<Self, D::Error> {
+        struct Members<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Members<T> {
+            type Value = T;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> std::result::Result<T, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map))
+            }
+        }
+
+        d.deserialize_map(Members(PhantomData)).map(Self)
+    }
+}
+
+/// For an optional field that is an object.
+pub(super) fn given_object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    d: D,
+) -> std::result::Result<Option<T>, D::Error> {
+    Object::deserialize(d).map(|Object(value)| Some(value))
+}
+
+/// For a field that is one of some words. A derived reader would take `{"word": null}` too.
+pub(super) fn word<'de, D: Deserializer<'de>, T: Deserialize<'de>>(d: D) -> std::result::Result<T, D::Error> {
+    T::deserialize(String::deserialize(d)?.into_deserializer())
 }
 
 /// For an optional field: it may be left out, but not be null.

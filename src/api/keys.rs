@@ -14,7 +14,7 @@ use super::{
     Api,
     auth::{Caller, hash_token, new_token},
     cursor::{self, List},
-    extract::{Json as JsonBody, PageQuery, Path, Query},
+    extract::{Json as JsonBody, PageQuery, Path, Query, word},
     model::{Role, page},
     problem::{Code, Error, Result},
 };
@@ -67,6 +67,7 @@ pub struct CreateKeyRequest {
     /// What the audit calls its holder.
     #[schema(min_length = 1, max_length = 100)]
     name: String,
+    #[serde(deserialize_with = "word")]
     role: Role,
 }
 

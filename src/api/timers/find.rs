@@ -48,7 +48,7 @@ pub struct TimerFilter {
     /// Due before this time.
     #[param(value_type = Option<String>, format = DateTime, nullable = false)]
     due_before: Option<Timestamp>,
-    /// Due after this time.
+    /// Due at or after this time.
     #[param(value_type = Option<String>, format = DateTime, nullable = false)]
     due_after: Option<Timestamp>,
     /// `true`: not final, and due; `false`: the others.

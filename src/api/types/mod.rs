@@ -26,7 +26,7 @@ use super::{
     Api, Inner,
     auth::Caller,
     cursor::{self, List},
-    extract::{Json as JsonBody, PageQuery, Path, Query, given},
+    extract::{Json as JsonBody, PageQuery, Path, Query, given, given_object},
     problem::{Code, Error, Result},
     timers::type_named,
 };
@@ -57,7 +57,7 @@ pub struct PutTypeRequest {
     #[schema(nullable = false, example = "30m")]
     default_delay: Option<String>,
     /// How often an expiry is tried; the plugin's own if left out.
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "given_object")]
     #[schema(nullable = false)]
     retry: Option<RetryPolicy>,
     /// The most expiries of the type that run at once on a node.

@@ -1,3 +1,16 @@
 //! The HTTP API, over the real router and a real store.
 
+mod actions;
+mod bad_input;
+mod batch;
+mod compensations;
 mod document;
+mod errors;
+mod fuzz;
+mod keys;
+mod lists;
+mod operations;
+mod plugins;
+mod register;
+mod rights;
+mod types;

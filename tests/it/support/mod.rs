@@ -1,4 +1,8 @@
+//! What the tests of several rooms share.
+
+pub mod app;
 pub mod dev;
+pub mod fake_host;
 pub mod guest;
 pub mod nats;
 pub mod postgres;

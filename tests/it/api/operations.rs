@@ -1,0 +1,67 @@
+//! `/healthz`, `/readyz`, `/metrics`, `/openapi.json`, `/docs`
+
+use std::sync::atomic::Ordering;
+
+use crate::support::app::TestApp;
+
+#[tokio::test]
+async fn readiness_follows_the_dispatcher_the_store_and_draining() {
+    let app = TestApp::start().await;
+    assert_eq!(app.get("/healthz").no_key().send().await.json["status"], "ok");
+    let ready = app.get("/readyz").no_key().send().await;
+    assert_eq!((ready.status.as_u16(), ready.json["status"].as_str()), (200, Some("ready")));
+    app.health.stalled.store(true, Ordering::SeqCst);
+    assert_eq!(app.get("/readyz").no_key().send().await.says(), (503, "unavailable"));
+    app.health.stalled.store(false, Ordering::SeqCst);
+    app.health.draining.store(true, Ordering::SeqCst);
+    assert_eq!(app.get("/readyz").no_key().send().await.says(), (503, "unavailable"));
+    assert_eq!(app.get("/healthz").no_key().send().await.status, 200, "a node that drains still lives");
+    app.health.draining.store(false, Ordering::SeqCst);
+    // One write answers for half a second.
+    tokio::time::sleep(std::time::Duration::from_millis(550)).await;
+    app.store.close().await;
+    assert_eq!(app.get("/readyz").no_key().send().await.says(), (503, "unavailable"));
+}
+
+#[tokio::test]
+async fn metrics_show_what_was_called_and_registered() {
+    let app = TestApp::with_type().await;
+    app.register("A").await;
+    app.get("/v1/timers/17").send().await;
+    let metrics = app.get("/metrics").no_key().send().await;
+    assert!(metrics.header("content-type").starts_with("text/plain"));
+    for line in [
+        r#"lapse_timer_message_sent_total{namespace="default",type="order-timeout"}"#,
+        r#"lapse_http_requests_total{method="POST",route="/v1/timers",status="201"}"#,
+        r#"lapse_http_requests_total{method="GET",route="/v1/timers/{id}",status="404"}"#,
+        r#"lapse_http_request_seconds_bucket{method="POST",route="/v1/timers",le="0.005"}"#,
+        "# HELP lapse_timer_message_sent_total Timers scheduled",
+    ] {
+        assert!(metrics.text.contains(line), "{line} is not in\n{}", metrics.text);
+    }
+}
+
+#[tokio::test]
+async fn the_document_and_its_page_need_nothing_from_elsewhere() {
+    let app = TestApp::start().await;
+    let served = app.get("/openapi.json").no_key().send().await;
+    assert_eq!(served.json["openapi"], "3.1.0");
+    assert_eq!(served.text, lapse::api::document().to_pretty_json().unwrap());
+    let page = app.get("/docs").no_key().send().await;
+    assert!(page.header("content-type").starts_with("text/html"));
+    let policy = page.header("content-security-policy");
+    assert!(policy.starts_with("default-src 'none'; style-src 'sha256-"), "{policy}");
+    for id in ["register_timer", "put_type", "schema-Problem"] {
+        assert!(page.text.contains(&format!("id=\"{id}\"")), "{id}");
+    }
+    for outside in ["<script", "http://", "https://", "src=", "@import", "style=\""] {
+        assert!(
+            !page
+                .text
+                .replace("https://inventory.example.com", "")
+                .replace("https://coupons.example.com", "")
+                .contains(outside),
+            "{outside}"
+        );
+    }
+}

@@ -1,0 +1,321 @@
+//! The API as tests call it: the real router and a real database, a clock that the test moves, and a scripted host.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use axum::{
+    Router,
+    body::Body,
+    http::{HeaderMap, Method, Request, StatusCode, header},
+};
+use lapse::{
+    api::{self, ApiParams, Health},
+    catalog::Catalog,
+    clock::{ManualClock, SharedClock},
+    config::Config,
+    domain::{
+        audit::Chain,
+        id::{ApiKeyId, Name, NamespaceId},
+        time::{DurationMs, Timestamp},
+    },
+    plugin::Host,
+    store::{
+        Limits, Store,
+        admin::{AdminAnswer, AdminOp, Role},
+        sqlite::{Sqlite, SqliteParams},
+    },
+    telemetry::init_metrics,
+};
+use serde_json::{Value, json};
+use tower::ServiceExt as _;
+
+use super::fake_host::{FakeHost, component};
+
+/// Every role, with its name.
+pub const ROLES: [(Role, &str); 5] = [
+    (Role::Reader, "reader"),
+    (Role::Producer, "producer"),
+    (Role::Publisher, "publisher"),
+    (Role::Operator, "operator"),
+    (Role::Admin, "admin"),
+];
+
+/// Where every test's clock starts.
+pub const NOON: &str = "2026-03-01T12:00:00.000Z";
+
+#[derive(Clone, Debug)]
+pub struct AppOptions {
+    pub rate_limit: u32,
+    pub firing_wait: DurationMs,
+    pub max_component_bytes: u64,
+}
+
+impl Default for AppOptions {
+    fn default() -> Self {
+        Self { rate_limit: 0, firing_wait: DurationMs::from_millis(100), max_component_bytes: 1024 * 1024 }
+    }
+}
+
+#[derive(Default)]
+pub struct TestHealth {
+    pub draining: AtomicBool,
+    pub stalled: AtomicBool,
+}
+
+impl Health for TestHealth {
+    fn dispatch_tick_age(&self) -> Duration {
+        if self.stalled.load(Ordering::SeqCst) { Duration::from_secs(3) } else { Duration::from_millis(1) }
+    }
+
+    fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::SeqCst)
+    }
+}
+
+pub struct TestApp {
+    pub store: Store,
+    pub catalog: Catalog,
+    pub clock: Arc<ManualClock>,
+    pub health: Arc<TestHealth>,
+    router: Router,
+    _home: tempfile::TempDir,
+}
+
+impl TestApp {
+    pub async fn start() -> Self {
+        Self::start_with(AppOptions::default(), Arc::new(FakeHost)).await
+    }
+
+    pub async fn start_with(options: AppOptions, host: Arc<dyn Host>) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let clock = ManualClock::new(NOON.parse().unwrap());
+        let shared: SharedClock = clock.clone();
+        let driver = Sqlite::open(SqliteParams {
+            path: home.path().join("lapse.db"),
+            readers: 2,
+            clock: shared.clone(),
+            chain: Chain::new([7; 32]),
+            migrate: true,
+        });
+        let store = Store::new(driver.unwrap(), Limits::default());
+        let catalog = Catalog::load(store.clone(), host).await.unwrap();
+        let health = Arc::new(TestHealth::default());
+        let config = lapse::config::Server {
+            rate_limit: options.rate_limit,
+            firing_wait: options.firing_wait,
+            ..Config::default().server
+        };
+        let router = api::router(ApiParams {
+            store: store.clone(),
+            catalog: catalog.clone(),
+            clock: shared,
+            config,
+            max_component_bytes: options.max_component_bytes,
+            health: health.clone(),
+            metrics: init_metrics(),
+        });
+        let app = Self { store, catalog, clock, health, router, _home: home };
+        for (role, name) in ROLES {
+            app.add_key("default", name, role, name).await;
+        }
+        app
+    }
+
+    /// With the type `order-timeout`: a payload of `{order_id, total}`, half an hour by default.
+    pub async fn with_type() -> Self {
+        let app = Self::start().await;
+        app.put_type("default", "order-timeout").await;
+        app
+    }
+
+    pub async fn namespace(&self, name: &str) -> NamespaceId {
+        let op = AdminOp::CreateNamespace { name: name.parse::<Name>().unwrap() };
+        let AdminAnswer::Namespace { row, .. } = self.store.admin(op).await.unwrap() else { panic!() };
+        self.catalog.refresh().await.unwrap();
+        row.id
+    }
+
+    /// A key whose secret is chosen by the test.
+    pub async fn add_key(&self, namespace: &str, name: &str, role: Role, secret: &str) -> ApiKeyId {
+        let id = ApiKeyId::new();
+        let create = AdminOp::CreateApiKey {
+            id,
+            namespace_id: self.namespace(namespace).await,
+            name: name.to_owned(),
+            role,
+            hash: api::hash_token(secret),
+            created_by: "bootstrap".to_owned(),
+            only_first: false,
+        };
+        self.store.admin(create).await.unwrap();
+        id
+    }
+
+    /// Uploads a component and makes a type of it, as an administrator; gives its digest.
+    pub async fn put_type(&self, namespace: &str, name: &str) -> String {
+        let upload = self.post("/v1/plugins").namespace(namespace).octets(component(name, json!({}))).send().await;
+        assert!(upload.status.is_success(), "{upload:?}");
+        let digest = upload.json["digest"].as_str().unwrap().to_owned();
+        let body = json!({ "digest": digest });
+        let put = self.put(&format!("/v1/types/{name}")).namespace(namespace).json(&body).send().await;
+        assert_eq!(put.status, StatusCode::CREATED, "{put:?}");
+        digest
+    }
+
+    /// Registers a timer of `order-timeout` that must be new.
+    pub async fn register(&self, key: &str) -> Value {
+        self.register_with(json!({ "type": "order-timeout", "key": key, "payload": order(key) })).await
+    }
+
+    pub async fn register_with(&self, body: Value) -> Value {
+        let reply = self.post("/v1/timers").json(&body).send().await;
+        assert_eq!(reply.status, StatusCode::CREATED, "{reply:?}");
+        reply.json
+    }
+
+    /// How many timers there are in the namespace `default`, up to 500.
+    pub async fn count(&self) -> usize {
+        self.get("/v1/timers?limit=500").send().await.json["items"].as_array().unwrap().len()
+    }
+
+    pub fn now(&self) -> Timestamp {
+        lapse::clock::Clock::now(&*self.clock)
+    }
+
+    pub fn get(&self, path: &str) -> Call<'_> {
+        self.call(Method::GET, path)
+    }
+
+    pub fn post(&self, path: &str) -> Call<'_> {
+        self.call(Method::POST, path)
+    }
+
+    pub fn put(&self, path: &str) -> Call<'_> {
+        self.call(Method::PUT, path)
+    }
+
+    /// A call by the administrator of `default`, until another key is named.
+    pub fn call(&self, method: Method, path: &str) -> Call<'_> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::AUTHORIZATION, "Bearer admin".parse().unwrap());
+        Call { app: self, method, path: path.to_owned(), headers, body: Vec::new() }
+    }
+}
+
+/// A payload that fits the type `order-timeout` of these tests.
+pub fn order(id: &str) -> Value {
+    json!({ "order_id": id, "total": 1000 })
+}
+
+#[must_use]
+pub struct Call<'a> {
+    app: &'a TestApp,
+    method: Method,
+    path: String,
+    headers: HeaderMap,
+    body: Vec<u8>,
+}
+
+impl Call<'_> {
+    pub fn key(self, secret: &str) -> Self {
+        self.header("authorization", &format!("Bearer {secret}"))
+    }
+
+    pub fn no_key(mut self) -> Self {
+        self.headers.remove(header::AUTHORIZATION);
+        self
+    }
+
+    pub fn namespace(self, name: &str) -> Self {
+        self.header("lapse-namespace", name)
+    }
+
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        let name: header::HeaderName = name.parse().unwrap();
+        self.headers.insert(name, value.parse().unwrap());
+        self
+    }
+
+    pub fn json(self, body: &Value) -> Self {
+        self.text(&body.to_string())
+    }
+
+    /// JSON as it is.
+    pub fn text(self, body: &str) -> Self {
+        self.bytes("application/json", body.as_bytes().to_vec())
+    }
+
+    pub fn octets(self, body: Vec<u8>) -> Self {
+        self.bytes("application/octet-stream", body)
+    }
+
+    pub fn bytes(mut self, content_type: &str, body: Vec<u8>) -> Self {
+        self.headers.insert(header::CONTENT_TYPE, content_type.parse().unwrap());
+        self.body = body;
+        self
+    }
+
+    /// Sends it. Every error must be a problem, and every answer has an id.
+    pub async fn send(self) -> Reply {
+        let mut request = Request::builder().method(self.method.clone()).uri(&self.path);
+        *request.headers_mut().unwrap() = self.headers;
+        let request = request.body(Body::from(self.body)).unwrap();
+        let response = self.app.router.clone().oneshot(request).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+        let text = String::from_utf8_lossy(&body).into_owned();
+        let json = serde_json::from_slice(&body).unwrap_or(Value::Null);
+        let reply = Reply { status: parts.status, headers: parts.headers, json, text };
+        reply.check(&format!("{} {}", self.method, self.path));
+        reply
+    }
+}
+
+#[derive(Debug)]
+pub struct Reply {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub json: Value,
+    pub text: String,
+}
+
+impl Reply {
+    fn check(&self, call: &str) {
+        let id = self.headers.get("x-request-id").unwrap_or_else(|| panic!("{call} has no request id"));
+        if self.status.as_u16() < 400 {
+            return;
+        }
+        let problem = &self.json;
+        assert_eq!(self.headers[header::CONTENT_TYPE], "application/problem+json", "{call}: {self:?}");
+        assert_eq!(problem["status"], self.status.as_u16(), "{call}: {self:?}");
+        assert_eq!(problem["request_id"].as_str(), id.to_str().ok(), "{call}: {self:?}");
+        for field in ["type", "title", "detail", "code"] {
+            assert!(problem[field].as_str().is_some_and(|s| !s.is_empty()), "{call} has no {field}: {self:?}");
+        }
+        let may_come_again = matches!(self.status.as_u16(), 429 | 503) || problem["code"] == "firing";
+        assert_eq!(self.headers.contains_key(header::RETRY_AFTER), may_come_again, "{call}: {self:?}");
+    }
+
+    /// Its status and code.
+    pub fn says(&self) -> (u16, &str) {
+        (self.status.as_u16(), self.json["code"].as_str().unwrap_or_default())
+    }
+
+    /// The places of its faults.
+    pub fn pointers(&self) -> Vec<&str> {
+        self.json["errors"].as_array().into_iter().flatten().filter_map(|e| e["pointer"].as_str()).collect()
+    }
+
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default()
+    }
+
+    pub fn items(&self) -> &[Value] {
+        self.json["items"].as_array().unwrap_or_else(|| panic!("not a page: {self:?}"))
+    }
+}
