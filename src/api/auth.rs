@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::atomic::{AtomicI64, AtomicU64, Ordering},
 };
 
 use axum::{
@@ -120,6 +120,7 @@ impl Inner {
             .filter(|token| !token.is_empty() && token.len() <= MAX_TOKEN_BYTES)
             .ok_or_else(|| refused("the Authorization header is not of the form Bearer KEY"))?;
         let hash = hash_token(token);
+        self.keys.follow(self.catalog.snapshot().catalogue.version);
         if let Some(key) = self.keys.get(&hash) {
             return Ok(key);
         }
@@ -161,10 +162,13 @@ impl Inner {
     }
 }
 
-/// Keys by hash, so that a call costs no query. Forgotten as soon as the catalogue or a key changes.
+/// Keys by hash, so that a call costs no query. Forgotten as soon as the catalogue or a key changes through this node,
+/// and once this node has seen that it changed through another.
 #[derive(Default)]
 pub(super) struct KeyCache {
     generation: AtomicU64,
+    /// The catalogue's version that the keys were read at, or after.
+    version: AtomicI64,
     keys: Mutex<HashMap<[u8; 32], ApiKeyRow>>,
 }
 
@@ -175,6 +179,19 @@ impl KeyCache {
 
     fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
+    }
+
+    /// Forgets all if the catalogue is another than it was.
+    fn follow(&self, version: i64) {
+        if self.version.swap(version, Ordering::AcqRel) != version {
+            self.forget();
+        }
+    }
+
+    fn forget(&self) {
+        let mut keys = self.keys.lock();
+        self.generation.fetch_add(1, Ordering::AcqRel);
+        keys.clear();
     }
 
     /// Keeps what was read, unless something has changed since before the reading.
@@ -196,8 +213,6 @@ impl Observer for KeyCache {
     fn compensation_written(&self, _: crate::domain::id::TypeId, _: &Name, _: crate::domain::time::Timestamp) {}
 
     fn catalogue_written(&self) {
-        let mut keys = self.keys.lock();
-        self.generation.fetch_add(1, Ordering::AcqRel);
-        keys.clear();
+        self.forget();
     }
 }

@@ -11,6 +11,7 @@ mod keys;
 mod lists;
 mod operations;
 mod plugins;
+mod real_plugins;
 mod register;
 mod rights;
 mod types;
