@@ -127,3 +127,55 @@ async fn a_write_that_cannot_be_done_is_not_done_later() {
     bed.store.ping().await.unwrap();
     assert_eq!(bed.store.read().timer(id).await.unwrap(), None);
 }
+
+/// The file cannot grow, as on a full disk: refused, with nothing half done; and it goes on once there is room again.
+/// In a process of its own, since the limit is one of the process.
+#[test]
+fn a_full_disk_refuses_and_loses_nothing() {
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "store::durability::with_a_bounded_file", "--ignored", "--nocapture"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&child.stdout);
+    assert!(child.status.success() && said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&child.stderr));
+}
+
+#[tokio::test]
+#[ignore = "the child of the test above"]
+async fn with_a_bounded_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let bed = sqlite::bed_in(folder.path()).await;
+    limit_file_size(Some(2 << 20));
+    let mut kept = Vec::new();
+    let refused = loop {
+        let new = bed.new_timer(&format!("k{}", kept.len()), Due::After(secs(60)));
+        let id = new.id;
+        match bed.store.insert(new).await {
+            Ok(_) => kept.push(id),
+            Err(error) => break (id, error),
+        }
+        assert!(kept.len() < 100_000, "the limit is none");
+    };
+    assert!(matches!(refused.1, Error::Unavailable(_)), "{:?}", refused.1);
+    assert_eq!(bed.store.read().timer(refused.0).await.unwrap(), None);
+    limit_file_size(None);
+    bed.store.ping().await.unwrap();
+    bed.store.close().await;
+    let again = sqlite::open(folder.path(), ManualClock::new(noon()));
+    for id in &kept {
+        assert!(lapse::store::Driver::timer(&*again, *id).await.unwrap().is_some(), "what was answered stands");
+    }
+    assert_eq!(lapse::store::Driver::timer(&*again, refused.0).await.unwrap(), None);
+}
+
+/// Writes beyond it fail; the signal that would end the process is ignored.
+fn limit_file_size(bytes: Option<u64>) {
+    // SAFETY: plain calls with plain values; SIG_IGN is a valid disposition, and the limit lives through the call.
+    unsafe {
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        assert_eq!(libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit), 0);
+        limit.rlim_cur = bytes.unwrap_or(limit.rlim_max);
+        assert_eq!(libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit), 0);
+    }
+}

@@ -39,6 +39,7 @@ const EXPECTED: &[(&str, &str)] = &[
         "compensations.page",
         "SEARCH compensations USING COVERING INDEX compensations_list (state=? AND type_id=? AND (created_at,id)<(?,?))",
     ),
+    ("compensations.oldest", "SEARCH compensations USING COVERING INDEX compensations_list (state=? AND type_id=?)"),
     ("compensations.count", "SEARCH compensations USING COVERING INDEX compensations_list (state=?)"),
 ];
 

@@ -22,8 +22,8 @@ use crate::{
 const MAX_CLAIMED: usize = 1_000;
 const MAX_REDRIVEN: usize = 1_000;
 
-/// Dead compensations that one redrive looks at, in each type, for those of its kind.
-const MAX_LOOKED_AT: usize = 10_000;
+/// Dead compensations that one redrive looks at, in each type, for those of its kind; in the index alone.
+const MAX_LOOKED_AT: usize = 200_000;
 
 impl Writer<'_> {
     /// No event tells of a claim: what the run comes to does.

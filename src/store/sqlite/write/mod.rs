@@ -12,7 +12,7 @@ mod transition;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use rusqlite::{Connection, ErrorCode, Statement};
+use rusqlite::{Connection, Statement};
 
 use super::sql;
 use crate::{
@@ -93,11 +93,12 @@ impl<'c> Writer<'c> {
             Ok(()) => Ok(answers),
             Err(error) => {
                 self.roll_back();
-                // The commit's last frame may have reached the file although the call failed.
-                if error.sqlite_error_code() == Some(ErrorCode::SystemIoFailure) {
-                    Err(Error::OutcomeUnknown(error.to_string()))
-                } else {
+                // All was written to the log, and only its way to the disk failed: a crash now may find it there.
+                let synced = |e: &rusqlite::ffi::Error| e.extended_code != rusqlite::ffi::SQLITE_IOERR_FSYNC;
+                if error.sqlite_error().is_none_or(synced) {
                     Err(error.into())
+                } else {
+                    Err(Error::OutcomeUnknown(error.to_string()))
                 }
             }
         }
