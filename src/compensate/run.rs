@@ -88,17 +88,20 @@ impl Engine {
         let lease = compensation.run_at.unwrap_or_else(|| self.clock.now().saturating_add(self.config.lease));
         let finish = FinishCompensation { id: compensation.id, fence: compensation.fence, result, detail };
         let mut wait = FIRST_WAIT;
+        let mut unsure = false;
         for _ in 0..MAX_TRIES {
             match self.store.finish_compensation(finish.clone()).await {
                 Ok(true) => return true,
+                // Its own write, whose commit was not seen, has fenced this one.
+                Ok(false) if unsure => return true,
                 Ok(false) => {
                     counter!("lapse_compensation_fenced_total", "kind" => compensation.kind.to_string()).increment(1);
                     tracing::debug!(compensation.id = %compensation.id, "a run's lease had lapsed: what it reports changes nothing");
                     return false;
                 }
                 Err(Error::Stopped | Error::Data(_)) => break,
-                // Written twice, the second is fenced by the first.
-                Err(Error::Full | Error::Unavailable(_) | Error::OutcomeUnknown(_)) => {}
+                Err(Error::OutcomeUnknown(_)) => unsure = true,
+                Err(Error::Full | Error::Unavailable(_)) => {}
             }
             let now = self.clock.now();
             if now >= lease {

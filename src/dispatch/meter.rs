@@ -3,7 +3,6 @@
 use std::{
     collections::HashMap,
     sync::atomic::{AtomicU64, Ordering},
-    time::Duration,
 };
 
 use metrics::{counter, gauge, histogram};
@@ -116,10 +115,8 @@ impl Meter {
     }
 
     /// A plugin's call has ended.
-    pub fn consumed(job: &Job, took: Duration) {
-        let labels = labels(&job.entry);
-        counter!("lapse_timer_consume_total", &labels).increment(1);
-        histogram!("lapse_timer_process_seconds", &labels).record(took.as_secs_f64());
+    pub fn consumed(job: &Job) {
+        counter!("lapse_timer_consume_total", &labels(&job.entry)).increment(1);
     }
 
     /// A decision is committed: `timer` is what it has become.
@@ -132,6 +129,7 @@ impl Meter {
             &[namespace.clone(), name.clone(), ("trigger", job.trigger.as_str().to_owned())]
         )
         .increment(1);
+        histogram!("lapse_timer_process_seconds", &labels).record(decided.started.elapsed().as_secs_f64());
         let lateness = job.ready_at.map(|at| now.since(at));
         if let Some(lateness) = lateness {
             histogram!("lapse_timer_lateness_seconds", &labels).record(lateness.as_std().as_secs_f64());

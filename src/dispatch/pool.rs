@@ -76,8 +76,8 @@ fn decide(engine: &Engine, job: &Job) -> Decided {
     let started = Instant::now();
     // The host keeps a plugin's traps to itself; a fault of the host's own must not cost a thread of the pool.
     let run = catch_unwind(AssertUnwindSafe(|| job.ready.plugin.decide(&expiry))).unwrap_or_else(|_| run::host_fault());
-    Meter::consumed(job, started.elapsed());
-    Decided::new(job, &expiry, run, &engine.catalog.snapshot(), engine.clock.now())
+    Meter::consumed(job);
+    Decided::new(job, &expiry, run, &engine.catalog.snapshot(), engine.clock.now()).started_at(started)
 }
 
 /// Counts a pure decision as being written, until it is dropped.

@@ -103,8 +103,8 @@ impl Engine {
                 return self.release(lease, self.clock.now(), super::NODE_STOPS).await;
             }
         };
-        Meter::consumed(&job, started.elapsed());
-        let decided = Decided::new(&job, &expiry, run, &self.catalog.snapshot(), self.clock.now());
+        Meter::consumed(&job);
+        let decided = Decided::new(&job, &expiry, run, &self.catalog.snapshot(), self.clock.now()).started_at(started);
         running.timed_out = Some(decided.timed_out());
         self.settle(job, decided).await;
     }

@@ -1,5 +1,7 @@
 //! From a plugin's answer to what is to be written: all of a decision, or a failure that says why not.
 
+use std::{collections::BTreeMap, time::Instant};
+
 use serde_json::{Map, Value, json};
 
 use super::lane::Job;
@@ -34,6 +36,8 @@ pub(super) struct Decided {
     pub settlement: Settlement,
     /// The failure in it, whatever it leads to.
     pub failure: Option<Failure>,
+    /// When the plugin was asked.
+    pub started: Instant,
 }
 
 impl Decided {
@@ -71,7 +75,11 @@ impl Decided {
             events: effects.events,
             counters: effects.counters,
         };
-        Self { settlement, failure }
+        Self { settlement, failure, started: Instant::now() }
+    }
+
+    pub fn started_at(self, started: Instant) -> Self {
+        Self { started, ..self }
     }
 
     pub fn timed_out(&self) -> bool {
@@ -90,7 +98,7 @@ impl Decided {
             counters: Vec::new(),
             ..self.settlement
         };
-        Self { settlement, failure: Some(failure) }
+        Self { settlement, failure: Some(failure), started: self.started }
     }
 }
 
@@ -227,7 +235,7 @@ fn follow_up(job: &Job, spec: &FollowUpSpec, snapshot: &Snapshot, now: Timestamp
     if due.resolve(now).is_err() {
         return Err(permanent("follow_up_time_invalid", "the follow-up would be due beyond the year 9999"));
     }
-    let labels = std::collections::BTreeMap::new();
+    let labels = BTreeMap::new();
     let type_id = entry.row.id;
     let registration = Registration {
         type_id,

@@ -10,5 +10,7 @@ mod fires;
 mod isolation;
 mod local;
 mod model;
+mod outages;
 mod rig;
+mod shaky;
 mod triggers;

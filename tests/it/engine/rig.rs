@@ -40,6 +40,8 @@ use lapse::{
 };
 use parking_lot::Mutex;
 
+use super::shaky::Shaky;
+
 /// Where every test's clock starts: 2026-03-01T12:00:00Z.
 pub const START: i64 = 1_772_366_400_000;
 pub const NAMESPACE: NamespaceId = NamespaceId(1);
@@ -135,6 +137,16 @@ pub struct Scripted {
     calls: Arc<Mutex<Vec<Call>>>,
     compensate_calls: Arc<Mutex<Vec<CompensateCall>>>,
     pub refuse_loads: Mutex<bool>,
+    before_compensating: Before,
+}
+
+/// What a test does before the next compensation is run.
+type Before = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
+
+impl Scripted {
+    pub fn before_compensating(&self, first: impl FnOnce() + Send + 'static) {
+        *self.before_compensating.lock() = Some(Box::new(first));
+    }
 }
 
 struct ScriptedPlugin {
@@ -143,6 +155,7 @@ struct ScriptedPlugin {
     clock: Arc<ManualClock>,
     calls: Arc<Mutex<Vec<Call>>>,
     compensate_calls: Arc<Mutex<Vec<CompensateCall>>>,
+    before_compensating: Before,
 }
 
 #[async_trait]
@@ -162,6 +175,7 @@ impl Host for Scripted {
             clock: Arc::clone(&self.clock),
             calls: Arc::clone(&self.calls),
             compensate_calls: Arc::clone(&self.compensate_calls),
+            before_compensating: Arc::clone(&self.before_compensating),
         }))
     }
 }
@@ -199,6 +213,9 @@ impl Plugin for ScriptedPlugin {
     async fn compensate(&self, task: &CompensationTask, _rights: &Rights) -> Run<Option<String>> {
         let at = self.clock.now();
         self.compensate_calls.lock().push(CompensateCall { task: task.clone(), at });
+        if let Some(first) = self.before_compensating.lock().take() {
+            first();
+        }
         run((self.script.compensate)(task.clone()).await)
     }
 }
@@ -277,6 +294,8 @@ pub struct Rig {
     pub clock: Arc<ManualClock>,
     /// The same one, unless the setup says otherwise.
     pub store_clock: Arc<ManualClock>,
+    /// The store's driver, which a test can make fail.
+    pub shaky: Arc<Shaky>,
     pub store: Store,
     pub catalog: Catalog,
     pub host: Arc<Scripted>,
@@ -309,16 +328,30 @@ impl Rig {
             migrate: true,
         })
         .unwrap();
-        let store = Store::new(driver, Limits::default());
+        let shaky = Shaky::new(driver);
+        let store = Store::new(shaky.clone(), Limits::default());
         let host = Arc::new(Scripted {
             clock: clock.clone(),
             scripts: Mutex::default(),
             calls: Arc::default(),
             compensate_calls: Arc::default(),
             refuse_loads: Mutex::new(false),
+            before_compensating: Arc::default(),
         });
         let catalog = Catalog::load(store.clone(), host.clone()).await.unwrap();
-        Self { clock, store_clock, store, catalog, host, setup, dispatcher: None, lanes: None, scripts: 0, _dir: dir }
+        Self {
+            clock,
+            store_clock,
+            shaky,
+            store,
+            catalog,
+            host,
+            setup,
+            dispatcher: None,
+            lanes: None,
+            scripts: 0,
+            _dir: dir,
+        }
     }
 
     pub fn start(&mut self) {
