@@ -206,8 +206,11 @@ fn text(value: &Value) -> String {
 }
 
 fn paragraphs(value: &Value) -> String {
-    let all = value.as_str().unwrap_or_default().split("\n\n").filter(|p| !p.is_empty());
-    all.map(|p| format!("<p>{}</p>", escape(p))).collect()
+    let mut out = String::new();
+    for paragraph in value.as_str().unwrap_or_default().split("\n\n").filter(|p| !p.is_empty()) {
+        let _ = write!(out, "<p>{}</p>", escape(paragraph));
+    }
+    out
 }
 
 fn escape(text: &str) -> String {

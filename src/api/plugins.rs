@@ -30,9 +30,9 @@ use super::{
 };
 
 /// How long a component may take to arrive.
-const UPLOAD_TIMEOUT: Duration = Duration::from_secs(120);
+const UPLOAD_TIMEOUT: Duration = Duration::from_mins(2);
 /// How long an upload waits for its turn, while others are read and compiled.
-const TURN_TIMEOUT: Duration = Duration::from_secs(60);
+const TURN_TIMEOUT: Duration = Duration::from_mins(1);
 
 page!(
     /// Plugins, newest first.
@@ -118,9 +118,8 @@ pub async fn upload_plugin(
         return Err(too_large());
     }
     let turn = tokio::time::timeout(TURN_TIMEOUT, api.uploads.acquire()).await;
-    let _turn = match turn {
-        Ok(Ok(turn)) => turn,
-        _ => return Err(Error::unavailable("other plugins are being compiled; try again in a moment")),
+    let Ok(Ok(_turn)) = turn else {
+        return Err(Error::unavailable("other plugins are being compiled; try again in a moment"));
     };
     let size = usize::try_from(limit).unwrap_or(usize::MAX);
     let bytes = read(request.into_body(), size, UPLOAD_TIMEOUT)

@@ -15,6 +15,9 @@ const WORK: &[f64] = &[
     10.0, 30.0,
 ];
 
+/// How many things went together.
+const COUNTS: &[f64] = &[1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 200.0, 500.0, 1000.0];
+
 /// Counters, each with what it counts.
 const COUNTERS: &[(&str, &str)] = &[
     ("lapse_timer_message_sent_total", "Timers scheduled"),
@@ -32,10 +35,18 @@ const COUNTERS: &[(&str, &str)] = &[
     ("lapse_compensation_dead_total", "Compensations out of tries: a person must redrive them"),
     ("lapse_compensation_fenced_total", "Runs of compensations whose lease had passed to another"),
     ("lapse_plugin_counter_total", "Counters of the plugins' own"),
+    ("lapse_plugin_cache_total", "Components looked for in the cache of compiled ones, by result"),
+    ("lapse_store_repeated_total", "Transactions begun anew, by why"),
     ("lapse_http_requests_total", "Calls of the API"),
 ];
 
 const GAUGES: &[(&str, &str)] = &[
+    ("lapse_dispatch_held", "Timers held in memory to their instant"),
+    ("lapse_dispatch_in_flight", "Expiries that are being decided or settled"),
+    ("lapse_dispatch_lane_queued", "Expiries that wait in their type's lane"),
+    ("lapse_dispatch_lane_running", "Expiries of a type that run"),
+    ("lapse_dispatch_lane_width", "Expiries of a type that may run at once"),
+    ("lapse_store_queue_depth", "Writes that wait, by class"),
     ("lapse_compensation_pending", "Compensations that wait or are to be tried again, counted up to a bound"),
     ("lapse_compensation_running", "Compensations that run, counted up to a bound"),
     ("lapse_compensation_dead", "Compensations that wait for a person, counted up to a bound"),
@@ -45,6 +56,9 @@ const HISTOGRAMS: &[(&str, &str, &[f64])] = &[
     ("lapse_timer_lateness_seconds", "From due to committed effect", LATENESS),
     ("lapse_timer_process_seconds", "From the start of a decision to its commit", WORK),
     ("lapse_compensation_process_seconds", "One run of a compensation", WORK),
+    ("lapse_plugin_compile_seconds", "One compilation of a component", WORK),
+    ("lapse_store_commit_seconds", "One transaction of the writer", WORK),
+    ("lapse_store_batch_size", "Writes in one transaction", COUNTS),
     ("lapse_http_request_seconds", "One call of the API", WORK),
 ];
 
@@ -73,7 +87,8 @@ fn start() -> PrometheusHandle {
         describe_gauge!(*name, *what);
     }
     for (name, what, _) in HISTOGRAMS {
-        describe_histogram!(*name, Unit::Seconds, *what);
+        let unit = if name.ends_with("_seconds") { Unit::Seconds } else { Unit::Count };
+        describe_histogram!(*name, unit, *what);
     }
     handle
 }

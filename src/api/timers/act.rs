@@ -147,7 +147,7 @@ impl Inner {
         loop {
             match self.store.act(act.clone()).await? {
                 Acted::Firing(timer) if waits && Instant::now() < until => {
-                    self.wait_while_firing(&timer, until).await?
+                    self.wait_while_firing(&timer, until).await?;
                 }
                 acted => return Ok(acted),
             }

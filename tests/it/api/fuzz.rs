@@ -198,12 +198,17 @@ fn documented(operation: &Operation, status: u16) -> Option<Value> {
     responses.get(&status.to_string()).or_else(|| responses.get(&range)).cloned()
 }
 
+#[expect(clippy::print_stdout, reason = "the test's output is where its seed is looked for")]
+fn say(seed: u64) {
+    println!("LAPSE_FUZZ_SEED={seed}");
+}
+
 #[tokio::test]
 async fn no_call_made_from_the_document_breaks_it() {
     let number = |name: &str| std::env::var(name).ok().and_then(|v| v.parse().ok());
     let seed = number("LAPSE_FUZZ_SEED").unwrap_or_else(rand::random::<u64>);
     let calls = number("LAPSE_FUZZ_CALLS").map_or(CALLS, |n| u32::try_from(n).unwrap());
-    println!("LAPSE_FUZZ_SEED={seed}");
+    say(seed);
 
     let app = TestApp::with_type().await;
     let digest = app.put_type("default", "other").await;
@@ -249,7 +254,7 @@ async fn no_call_made_from_the_document_breaks_it() {
             match parameter["in"].as_str().unwrap() {
                 // An empty segment is another path.
                 "path" => {
-                    path = path.replace(&format!("{{{name}}}"), if encoded.is_empty() { "%20" } else { &encoded })
+                    path = path.replace(&format!("{{{name}}}"), if encoded.is_empty() { "%20" } else { &encoded });
                 }
                 "query" => query.push(format!("{name}={encoded}")),
                 _ if value.bytes().all(|b| (b' '..0x7f).contains(&b)) => headers.push((name, value)),

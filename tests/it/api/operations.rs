@@ -41,6 +41,37 @@ async fn metrics_show_what_was_called_and_registered() {
     }
 }
 
+/// The metrics' names that a source speaks of.
+fn names(source: &str) -> impl Iterator<Item = &str> {
+    let is_name = |s: &&str| s.starts_with("lapse_") && s.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+    source.split('"').filter(is_name)
+}
+
+#[test]
+fn every_metric_is_described() {
+    let src = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let (mut used, mut described) = (std::collections::BTreeSet::new(), std::collections::BTreeSet::new());
+    let mut folders = vec![src];
+    while let Some(folder) = folders.pop() {
+        for path in std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                let source = std::fs::read_to_string(&path).unwrap();
+                let is_list = path.ends_with("telemetry/measures.rs");
+                for line in source.lines() {
+                    let describes = is_list || line.trim_start().starts_with("describe_");
+                    let all = if describes { &mut described } else { &mut used };
+                    all.extend(names(line).map(str::to_owned));
+                }
+            }
+        }
+    }
+    let bare: Vec<_> = used.difference(&described).collect();
+    assert!(bare.is_empty(), "nobody says what these mean: {bare:?}");
+    assert!(used.len() > 20, "the names are found: {used:?}");
+}
+
 #[tokio::test]
 async fn the_document_and_its_page_need_nothing_from_elsewhere() {
     let app = TestApp::start().await;

@@ -1,7 +1,5 @@
 //! Uploads and dry runs of real components, over the real host.
 
-use std::sync::Arc;
-
 use lapse::{
     config::Config,
     plugin::{HostParams, WasmHost},
