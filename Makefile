@@ -5,32 +5,32 @@
 help: ## Show this.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: setup plugins ## Set up what is missing, and run Lapse with its demo shop.
+run: plugins ## Set up what is missing, and run Lapse with its demo shop.
 	cargo run --quiet -- dev
 
-test: setup ## Everything that must hold: tests, lints, formatting, documentation.
-	scripts/setup.sh nextest nats
-	$(MAKE) plugins
+test: plugins ## Everything that must hold: tests, lints, formatting, documentation.
+	@scripts/setup.sh nextest nats
 	cargo fmt --all --check
 	cd plugins && cargo fmt --all --check
 	cargo clippy --quiet --all-targets -- -D warnings
 	if command -v cargo-nextest >/dev/null; then cargo nextest run; else cargo test --quiet; fi
 	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps
 
-soak: setup plugins ## The tests that take long: many kills, long outages, millions of rows.
-	scripts/setup.sh nats
+soak: plugins ## The tests that take long: many kills, long outages, millions of rows.
+	@scripts/setup.sh nats
 	if command -v cargo-nextest >/dev/null; then \
-		LAPSE_SOAK=1 cargo nextest run --no-capture --release -E 'test(soak)'; \
+		LAPSE_SOAK=1 cargo nextest run --no-capture -E 'test(soak)'; \
 	else \
-		LAPSE_SOAK=1 cargo test --release -- --nocapture --test-threads 1 soak; \
+		LAPSE_SOAK=1 cargo test -- --nocapture --test-threads 1 soak; \
 	fi
 
-build: setup plugins ## Leave target/release/lapse and plugins/dist/*.wasm.
+build: setup ## Leave target/release/lapse and plugins/dist/*.wasm.
 	cargo build --release
+	target/release/lapse plugin build plugins --all --output plugins/dist
 
-# By the library's own means, in the profile that run and test build anyway: no second tool, and no release build.
-plugins: ## Build the reference plugins and the tests' guests into plugins/dist.
-	cargo run --quiet --example build-plugins
+# By lapse itself, in the profile that run and test build anyway: no second tool, and no release build.
+plugins: setup ## Build the reference plugins and the tests' guests into plugins/dist.
+	cargo run --quiet -- plugin build plugins --all --output plugins/dist
 
 fmt: ## Format all code.
 	cargo fmt --all

@@ -22,8 +22,14 @@ apt_install() {
     fi
 }
 
+DEBIAN_RUST="rustc-web cargo-web rust-web-src libstd-rust-web-dev lld"
+
 # The compiler, and a linker for C (SQLite is built from source).
 rust() {
+    if ! has cargo && has apt-get; then
+        # shellcheck disable=SC2086
+        apt_install $DEBIAN_RUST
+    fi
     has cargo || fail "Rust is missing; get it from https://rustup.rs and run this again"
     has cc || apt_install build-essential
 }
@@ -48,7 +54,8 @@ wasm_target() {
         has_wasm_target && return
         say "rustup could not get it; taking Debian's Rust instead"
     fi
-    apt_install rustc-web cargo-web rust-web-src libstd-rust-web-dev lld
+    # shellcheck disable=SC2086
+    apt_install $DEBIAN_RUST
     has_debian_wasm || fail "there is still no Rust that builds for wasm32-unknown-unknown"
 }
 

@@ -140,8 +140,18 @@ fn key(path: &Path) -> io::Result<[u8; KEY_BYTES]> {
         fs::remove_file(path)?;
     }
     let key: [u8; KEY_BYTES] = rand::random();
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    // Linked into place: of two that start at once, one makes the key and both use it.
+    let draft = path.with_extension(format!("{:016x}", rand::random::<u64>()));
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
     file.write_all(&key)?;
     file.sync_all()?;
-    Ok(key)
+    let linked = fs::hard_link(&draft, path);
+    fs::remove_file(&draft)?;
+    match linked {
+        Ok(()) => Ok(key),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+            <[u8; KEY_BYTES]>::try_from(fs::read(path)?).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))
+        }
+        Err(e) => Err(e),
+    }
 }

@@ -6,7 +6,7 @@ use wasmtime::{Engine, Store, Trap, UpdateDeadline};
 
 use super::{
     Cost, LogLine, Run, http,
-    limits::{DENIALS, Limiter, Limits, MESSAGE_BYTES, Stop},
+    limits::{Budget, DENIALS, Limiter, Limits, MESSAGE_BYTES, Stop},
     log::LogBuffer,
     meter::{Meter, Metered},
     text::cut,
@@ -51,6 +51,7 @@ pub struct Call {
 
 pub struct CallParams {
     pub limits: Arc<Limits>,
+    pub budget: Arc<Budget>,
     pub export: Export,
     pub http: Option<http::Session>,
 }
@@ -78,11 +79,11 @@ pub enum Mode {
 
 impl Call {
     pub fn new(engine: &Engine, mode: Mode, params: CallParams) -> Self {
-        let CallParams { limits, export, http } = params;
+        let CallParams { limits, budget, export, http } = params;
         let wall = if mode == Mode::Blocking { limits.wall } else { limits.effect_wall };
         let meter = Meter::start(limits.cpu, wall);
         let state = CallState {
-            limiter: Limiter::new(limits.memory_bytes),
+            limiter: Limiter::new(limits.memory_bytes, budget),
             log: LogBuffer::new(limits.log_lines, limits.log_line_bytes),
             meter: Arc::clone(&meter),
             export,
@@ -142,13 +143,10 @@ impl Call {
 fn read_end(error: &wasmtime::Error, state: &CallState) -> Failure {
     let permanent = |code, message: String| Failure::new(FailureClass::Permanent, code, message);
     if let Some(stop) = error.downcast_ref::<Stop>() {
-        let class = match stop {
-            Stop::Cpu | Stop::Wall => FailureClass::Transient,
-            Stop::Memory | Stop::Table => FailureClass::Permanent,
-        };
-        let code = match stop {
-            Stop::Cpu | Stop::Wall => "timeout",
-            Stop::Memory | Stop::Table => "out_of_memory",
+        let (class, code) = match stop {
+            Stop::Cpu | Stop::Wall => (FailureClass::Transient, "timeout"),
+            Stop::Memory | Stop::Table => (FailureClass::Permanent, "out_of_memory"),
+            Stop::Crowded => (FailureClass::Transient, "sandbox"),
         };
         return Failure::new(class, code, stop.to_string());
     }

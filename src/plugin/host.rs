@@ -4,6 +4,7 @@ use std::{
     collections::{HashMap, VecDeque},
     path::PathBuf,
     sync::{Arc, Weak},
+    thread,
     time::Instant,
 };
 
@@ -11,7 +12,10 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::runtime::Runtime;
+use tokio::{
+    runtime::Runtime,
+    sync::{Semaphore, SemaphorePermit},
+};
 use wasmtime::{Engine, component::Linker};
 
 use super::{
@@ -23,7 +27,7 @@ use super::{
     engine,
     http::{Gateway, Session},
     inspect,
-    limits::Limits,
+    limits::{Budget, EFFECT_MEMORIES, EFFECT_WAIT, Limits, MEMORIES},
 };
 use crate::{
     config,
@@ -47,8 +51,8 @@ pub struct HostParams {
 
 /// Components kept ready though nothing uses them at the moment: an upload is loaded soon after.
 const RECENT: usize = 8;
-/// Threads for calls with effects. They wait for others' answers most of the time.
-const EFFECT_THREADS: usize = 2;
+/// The most threads for calls with effects, which wait for others' answers most of the time. Fewer on fewer cores.
+const EFFECT_THREADS: usize = 8;
 
 /// Runs components with wasmtime.
 pub struct WasmHost {
@@ -65,6 +69,9 @@ pub struct WasmHost {
 struct Shared {
     engine: Engine,
     limits: Arc<Limits>,
+    budget: Arc<Budget>,
+    /// Places for calls with effects, a memory each.
+    places: Semaphore,
     gateway: Gateway,
     /// Calls with effects have a runtime of their own, so that no guest holds up the rest of the server.
     runtime: Option<Runtime>,
@@ -102,13 +109,13 @@ pub enum StartError {
 impl WasmHost {
     pub fn new(config: &config::Plugin, params: HostParams) -> Result<Arc<Self>, StartError> {
         let limits = Arc::new(Limits::new(config));
-        let engine = engine::new().map_err(StartError::Engine)?;
+        let engine = engine::new(&limits).map_err(StartError::Engine)?;
         let cache = match params.cache {
             Some(path) => Some(Cache::open(&path, &engine).map_err(|source| StartError::Cache { path, source })?),
             None => None,
         };
         let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(EFFECT_THREADS)
+            .worker_threads(thread::available_parallelism().map_or(1, usize::from).clamp(2, EFFECT_THREADS))
             .thread_name("lapse-effects")
             .enable_all()
             .build()
@@ -116,6 +123,8 @@ impl WasmHost {
         let shared = Shared {
             engine: engine.clone(),
             limits: Arc::clone(&limits),
+            budget: Arc::new(Budget::of_machine()),
+            places: Semaphore::new(EFFECT_MEMORIES),
             gateway: Gateway::new().map_err(StartError::Http)?,
             runtime: Some(runtime),
         };
@@ -145,7 +154,9 @@ impl WasmHost {
         let linked = Linked::new(&component, &self.pure, &self.effects).map_err(|e| {
             Refusal::Invalid(format!("the component does not fit the world {}: {e:#}", crate::domain::plugin::ABI))
         })?;
-        let plugin = Arc::new(WasmPlugin { digest, linked, shared: Arc::clone(&self.shared) });
+        let memories = component.resources_required().map_or(u32::MAX, |r| r.num_memories);
+        let memories = memories.clamp(1, u32::try_from(MEMORIES).unwrap_or(u32::MAX));
+        let plugin = Arc::new(WasmPlugin { digest, linked, memories, shared: Arc::clone(&self.shared) });
         *slot = Arc::downgrade(&plugin);
         let mut ready = self.ready.lock();
         ready.recent.push_back(Arc::clone(&plugin));
@@ -160,8 +171,8 @@ impl WasmHost {
 impl Host for WasmHost {
     async fn inspect(&self, component: Bytes) -> Result<Inspection, Refusal> {
         inspect::check_size(&component, &self.limits)?;
-        let bytes = component.clone();
-        let (digest, imports) = blocking(move || Ok((Digest::of(&bytes), inspect::scan(&bytes)?))).await?;
+        let (bytes, limits) = (component.clone(), Arc::clone(&self.limits));
+        let (digest, imports) = blocking(move || Ok((Digest::of(&bytes), inspect::scan(&bytes, &limits)?))).await?;
         let size = u64::try_from(component.len()).unwrap_or(u64::MAX);
         let began = Instant::now();
         let plugin = self.prepare(digest, component).await?;
@@ -173,9 +184,9 @@ impl Host for WasmHost {
 
     async fn load(&self, digest: Digest, component: Bytes) -> Result<Arc<dyn Plugin>, Refusal> {
         inspect::check_size(&component, &self.limits)?;
-        let bytes = component.clone();
+        let (bytes, limits) = (component.clone(), Arc::clone(&self.limits));
         blocking(move || match Digest::of(&bytes) {
-            found if found == digest => inspect::scan(&bytes).map(drop),
+            found if found == digest => inspect::scan(&bytes, &limits).map(drop),
             found => Err(Refusal::Invalid(format!("the component's bytes are those of {found}, not of {digest}"))),
         })
         .await?;
@@ -192,12 +203,15 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Refusal> +
 struct WasmPlugin {
     digest: Digest,
     linked: Linked,
+    /// That each of its calls has.
+    memories: u32,
     shared: Arc<Shared>,
 }
 
 impl WasmPlugin {
     fn call(&self, mode: Mode, export: Export, http: Option<Session>) -> Call {
-        let params = CallParams { limits: Arc::clone(&self.shared.limits), export, http };
+        let (limits, budget) = (Arc::clone(&self.shared.limits), Arc::clone(&self.shared.budget));
+        let params = CallParams { limits, budget, export, http };
         Call::new(&self.shared.engine, mode, params)
     }
 
@@ -213,6 +227,13 @@ impl WasmPlugin {
                 _ => Refusal::Invalid(why),
             }
         })
+    }
+
+    /// Waits for a place; the call's own time starts after it.
+    async fn place(&self) -> Result<SemaphorePermit<'_>, Failure> {
+        let place = tokio::time::timeout(EFFECT_WAIT, self.shared.places.acquire_many(self.memories)).await;
+        let message = "too many calls with effects run at once";
+        place.ok().and_then(Result::ok).ok_or_else(|| Failure::new(FailureClass::Transient, "sandbox", message))
     }
 
     fn session(&self, rights: &Rights, idempotency_key: &str) -> Option<Session> {
@@ -244,6 +265,10 @@ impl Plugin for Shareable {
         let http = self.0.session(rights, &expiry.idempotency_key);
         let (plugin, expiry) = (Arc::clone(&self.0), expiry.clone());
         self.spawn(async move {
+            let _place = match plugin.place().await {
+                Ok(place) => place,
+                Err(full) => return Trail::default().run(Err(full)),
+            };
             let call = plugin.call(Mode::Yielding, Export::OnExpire, http);
             flatten(call.run_async(async |store| plugin.linked.on_expire_async(store, &expiry).await).await)
         })
@@ -254,6 +279,10 @@ impl Plugin for Shareable {
         let http = self.0.session(rights, &task.idempotency_key);
         let (plugin, task) = (Arc::clone(&self.0), task.clone());
         self.spawn(async move {
+            let _place = match plugin.place().await {
+                Ok(place) => place,
+                Err(full) => return Trail::default().run(Err(full)),
+            };
             let call = plugin.call(Mode::Yielding, Export::Compensate, http);
             flatten(call.run_async(async |store| plugin.linked.compensate_async(store, &task).await).await)
         })

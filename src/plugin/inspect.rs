@@ -1,14 +1,11 @@
 //! What an upload must be before it is compiled, and what its description must be before it is taken.
 
-use wasmparser::{
-    ComponentExternalKind, ComponentInstance, ComponentTypeRef, Encoding, Instance, Parser, Payload, Validator,
-    WasmFeatures,
-};
+use wasmparser::{ComponentExternalKind, ComponentInstance, ComponentTypeRef, Encoding, Instance, Parser, Payload};
 
 use super::{
     Refusal,
     abi::v1::{EXPORTS, IMPORTS},
-    limits::{COMPONENTS, FUNCTION_BYTES, FUNCTIONS, INSTANCES, Limits, MODULES, NESTING},
+    limits::{COMPONENTS, FUNCTION_BYTES, FUNCTIONS, INSTANCES, Limits, MODULES, NESTING, TABLE_ELEMENTS},
 };
 use crate::domain::{
     backoff::RetryPolicy,
@@ -35,24 +32,22 @@ pub fn check_size(bytes: &[u8], limits: &Limits) -> Result<(), Refusal> {
 }
 
 /// Reads the component through without compiling it: that it is one, what it imports, and that compiling it cannot eat
-/// the machine. Gives the interfaces that it imports.
-pub fn scan(bytes: &[u8]) -> Result<Vec<String>, Refusal> {
-    let mut scan = Scan::default();
+/// the machine. (The compiler validates it.) Gives the interfaces that it imports.
+pub fn scan(bytes: &[u8], limits: &Limits) -> Result<Vec<String>, Refusal> {
+    let mut scan = Scan { memory_bytes: limits.memory_bytes, ..Scan::default() };
     for payload in Parser::new(0).parse_all(bytes) {
         match payload {
             Ok(payload) => scan.take(payload)?,
             Err(e) => return invalid(format!("this is not a whole WebAssembly component: {}", e.message())),
         }
     }
-    // After the bounds, so that validating cannot cost much either.
-    if let Err(e) = Validator::new_with_features(WasmFeatures::default()).validate_all(bytes) {
-        return invalid(format!("this is not a valid WebAssembly component: {}", e.message()));
-    }
     scan.finish()
 }
 
 #[derive(Default)]
 struct Scan {
+    /// What a call may have.
+    memory_bytes: usize,
     /// Where we are: components and modules, outermost first.
     open: Vec<Level>,
     functions: usize,
@@ -88,6 +83,29 @@ impl Scan {
             }
             Payload::CodeSectionEntry(body) if body.range().len() > FUNCTION_BYTES => {
                 return over(format!("one of the component's functions has more than {FUNCTION_BYTES} bytes"));
+            }
+            Payload::MemorySection(section) => {
+                for memory in section {
+                    let memory = memory.map_err(broken)?;
+                    let page = 1u64 << memory.page_size_log2.unwrap_or(16).min(16);
+                    let bytes = memory.initial.saturating_mul(page);
+                    if usize::try_from(bytes).map_or(true, |bytes| bytes > self.memory_bytes) {
+                        return over(format!(
+                            "the component starts with {bytes} bytes of memory, and may have {}",
+                            self.memory_bytes
+                        ));
+                    }
+                }
+            }
+            Payload::TableSection(section) => {
+                for table in section {
+                    let elements = table.map_err(broken)?.ty.initial;
+                    if usize::try_from(elements).map_or(true, |n| n > TABLE_ELEMENTS) {
+                        return over(format!(
+                            "the component has a table of {elements} elements, and may have {TABLE_ELEMENTS}"
+                        ));
+                    }
+                }
             }
             Payload::InstanceSection(section) => {
                 for instance in section {

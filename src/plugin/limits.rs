@@ -1,6 +1,12 @@
 //! Every bound of the sandbox in one struct, and the limiter that holds a call's memory to it.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use wasmtime::ResourceLimiter;
 
@@ -30,13 +36,19 @@ pub const STACK_BYTES: usize = 512 * 1024;
 pub const ASYNC_STACK_BYTES: usize = STACK_BYTES + 512 * 1024;
 /// Core instances, memories and tables of one call. An interpreter with its adapters needs up to 14, 3 and 6.
 pub const INSTANCES: usize = 64;
-pub const MEMORIES: usize = 16;
+pub const MEMORIES: usize = 8;
 pub const TABLES: usize = 32;
 /// Elements in all tables of one call.
-pub const TABLE_ELEMENTS: usize = 1_000_000;
-/// Functions in one component, and bytes in the body of one. (CPython has 30,000, and one of 150 kB.)
+pub const TABLE_ELEMENTS: usize = 100_000;
+/// Memories of all calls with effects that run at once; more calls wait, at most so long.
+pub const EFFECT_MEMORIES: usize = 1024;
+pub const EFFECT_WAIT: Duration = Duration::from_secs(10);
+/// Memories of all pure calls at once, which the threads that make them bound already.
+pub const PURE_MEMORIES: usize = 512;
+/// Functions in one component, and bytes in the body of one: the compiler's time grows faster than a body does. (An
+/// interpreter has tens of thousands of functions, its main loop 100 to 200 kB.)
 pub const FUNCTIONS: usize = 200_000;
-pub const FUNCTION_BYTES: usize = 2 * 1024 * 1024;
+pub const FUNCTION_BYTES: usize = 512 * 1024;
 /// Core modules and components within one component, and how deep components are nested.
 pub const MODULES: usize = 64;
 pub const COMPONENTS: usize = 64;
@@ -86,25 +98,67 @@ pub enum Stop {
     Memory,
     #[error("the call asked for more table elements than it may have")]
     Table,
+    #[error("all calls together use as much memory as they may")]
+    Crowded,
+}
+
+/// The memory of all calls together: no more than half the machine's, so that no crowd of greedy calls has the system
+/// kill the server.
+#[derive(Debug)]
+pub struct Budget {
+    limit: usize,
+    used: AtomicUsize,
+}
+
+impl Budget {
+    pub fn of_machine() -> Self {
+        Self { limit: machine_memory() / 2, used: AtomicUsize::new(0) }
+    }
+
+    fn take(&self, bytes: usize) -> bool {
+        let before = self.used.fetch_add(bytes, Relaxed);
+        let fits = before.saturating_add(bytes) <= self.limit;
+        if !fits {
+            self.used.fetch_sub(bytes, Relaxed);
+        }
+        fits
+    }
+}
+
+/// Bytes of memory that this process may use: the machine's, or its control group's if that is less.
+fn machine_memory() -> usize {
+    // SAFETY: it only reads two numbers of the system.
+    let (pages, size) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
+    let physical = usize::try_from(pages).unwrap_or(0).saturating_mul(usize::try_from(size).unwrap_or(0));
+    let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|s| s.trim().parse().ok());
+    let known = physical.min(group.unwrap_or(usize::MAX));
+    if known == 0 { usize::MAX } else { known }
 }
 
 /// Holds all memories and tables of one call together to their bounds.
 #[derive(Debug)]
 pub struct Limiter {
     memory_limit: usize,
+    budget: Arc<Budget>,
     memory: usize,
     peak: usize,
     elements: usize,
 }
 
 impl Limiter {
-    pub fn new(memory_limit: usize) -> Self {
-        Self { memory_limit, memory: 0, peak: 0, elements: 0 }
+    pub fn new(memory_limit: usize, budget: Arc<Budget>) -> Self {
+        Self { memory_limit, budget, memory: 0, peak: 0, elements: 0 }
     }
 
     /// The most bytes of linear memory that were in use at once.
     pub fn peak_bytes(&self) -> u64 {
         u64::try_from(self.peak).unwrap_or(u64::MAX)
+    }
+}
+
+impl Drop for Limiter {
+    fn drop(&mut self) {
+        self.budget.used.fetch_sub(self.memory, Relaxed);
     }
 }
 
@@ -114,6 +168,10 @@ impl ResourceLimiter for Limiter {
         // Stopped at once, rather than told no: what a guest does without memory is abort, under any name.
         if total > self.memory_limit {
             return Err(Stop::Memory.into());
+        }
+        // A memory never shrinks.
+        if !self.budget.take(total.saturating_sub(self.memory)) {
+            return Err(Stop::Crowded.into());
         }
         self.memory = total;
         self.peak = self.peak.max(total);

@@ -17,3 +17,9 @@ pub fn warn(message: &str) {
 pub fn error(message: &str) {
     write(Level::Error, message);
 }
+
+/// Has a panic's message logged before the instance is gone. [`crate::export!`] sees to it.
+pub fn log_panics() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| std::panic::set_hook(Box::new(|info| error(&info.to_string()))));
+}

@@ -32,13 +32,7 @@ pub trait Plugin {
 #[doc(hidden)]
 pub mod adapter {
     use super::*;
-    use crate::bindings;
-
-    /// A panic's message reaches the call's log before the instance is gone.
-    fn log_panics() {
-        static ONCE: std::sync::Once = std::sync::Once::new();
-        ONCE.call_once(|| std::panic::set_hook(Box::new(|info| crate::log::error(&info.to_string()))));
-    }
+    use crate::{bindings, log::log_panics};
 
     fn parse<T: DeserializeOwned>(what: &str, json: &str) -> Result<T, Failure> {
         serde_json::from_str(json)

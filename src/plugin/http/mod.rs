@@ -172,10 +172,9 @@ impl Exchange<'_> {
     }
 
     async fn read(&self, mut response: reqwest::Response) -> Result<Response, Ended> {
-        let too_large = || Ended::Error(HttpError::TooLarge(u64::try_from(self.body_limit).unwrap_or(u64::MAX)));
         let limit = u64::try_from(self.body_limit).unwrap_or(u64::MAX);
-        let is_head = response.content_length().is_some_and(|n| n > limit);
-        if is_head {
+        let too_large = || Ended::Error(HttpError::TooLarge(limit));
+        if response.content_length().is_some_and(|n| n > limit) {
             return Err(too_large());
         }
         let headers = response.headers().iter();

@@ -1,6 +1,9 @@
 //! What the scenarios share: a host, and calls made up for it.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use lapse::{
@@ -22,7 +25,8 @@ pub fn settings() -> config::Plugin {
 }
 
 pub fn host(settings: &config::Plugin) -> Arc<WasmHost> {
-    host_with(settings, None)
+    // Compiled once for all tests. (The tests of the compiler and of the cache have none, or one of their own.)
+    host_with(settings, Some(Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiled")))
 }
 
 pub fn host_with(settings: &config::Plugin, cache: Option<PathBuf>) -> Arc<WasmHost> {

@@ -102,6 +102,12 @@ async fn host_calls_are_counted_and_bounded() {
     assert_eq!((run.cost.host_calls, run.denied.len()), (101, 20));
 }
 
+#[tokio::test]
+async fn a_panic_is_told_with_its_message() {
+    let failure = decide(&*hostile().await, &json!({"do": "panic"})).result.unwrap_err();
+    assert!(failure.message.contains("asked to"), "{failure:?}");
+}
+
 /// Calls that loop, on both ways, while an innocent plugin on the same host is called again and again.
 #[tokio::test]
 async fn others_go_on_while_some_loop() {

@@ -2,6 +2,7 @@
 
 mod address;
 mod cache;
+mod cost;
 mod host;
 mod http;
 mod misbehaviour;
