@@ -103,23 +103,22 @@ impl FromStr for DurationMs {
     /// `[0-9]+(ms|s|m|h|d)` or ISO 8601 `PnDTnHnMnS` without years, months, weeks and fractions.
     fn from_str(s: &str) -> Result<Self, TimeError> {
         let bad = || TimeError::NotADuration(s.to_owned());
-        let ms = match s.strip_prefix('P') {
-            Some(iso) => parse_iso(iso).ok_or_else(bad)?,
-            None => {
-                let digits = s.find(|c: char| !c.is_ascii_digit()).ok_or_else(bad)?;
-                let unit = match &s[digits..] {
-                    "ms" => 1,
-                    "s" => 1000,
-                    "m" => 60_000,
-                    "h" => 3_600_000,
-                    "d" => 86_400_000,
-                    _ => return Err(bad()),
-                };
-                if digits == 0 {
-                    return Err(bad());
-                }
-                s[..digits].parse::<u128>().ok().and_then(|n| n.checked_mul(unit)).ok_or(TimeError::OutOfRange)?
+        let ms = if let Some(iso) = s.strip_prefix('P') {
+            parse_iso(iso).ok_or_else(bad)?
+        } else {
+            let digits = s.find(|c: char| !c.is_ascii_digit()).ok_or_else(bad)?;
+            let unit = match &s[digits..] {
+                "ms" => 1,
+                "s" => 1000,
+                "m" => 60_000,
+                "h" => 3_600_000,
+                "d" => 86_400_000,
+                _ => return Err(bad()),
+            };
+            if digits == 0 {
+                return Err(bad());
             }
+            s[..digits].parse::<u128>().ok().and_then(|n| n.checked_mul(unit)).ok_or(TimeError::OutOfRange)?
         };
         match u64::try_from(ms) {
             Ok(ms) if ms <= Self::MAX.0 => Ok(Self(ms)),

@@ -235,12 +235,16 @@ fn tell_one(observer: &dyn Observer, op: &Op, answer: &Answer) {
         | Answer::Claimed(Claimed::Done(timer)) => observer.timer_written(timer),
         Answer::Settled(Settled::Done { timer, follow_ups }) => {
             observer.timer_written(timer);
-            follow_ups.iter().for_each(|t| observer.timer_written(t));
+            for timer in follow_ups {
+                observer.timer_written(timer);
+            }
             if let Op::Settle(settlement) = op {
                 let kinds: std::collections::BTreeSet<_> =
                     settlement.compensations.iter().map(|(_, spec)| &spec.kind).collect();
                 let now = timer.settled_at.unwrap_or(timer.created_at);
-                kinds.into_iter().for_each(|kind| observer.compensation_written(timer.type_id, kind, now));
+                for kind in kinds {
+                    observer.compensation_written(timer.type_id, kind, now);
+                }
             }
         }
         Answer::Backlog(backlog) => {
@@ -248,9 +252,11 @@ fn tell_one(observer: &dyn Observer, op: &Op, answer: &Answer) {
         }
         Answer::Finished(finished) => finished.again.iter().for_each(|lane| tell_lane(observer, lane)),
         Answer::Redriven(redriving) => redriving.lanes.iter().for_each(|lane| tell_lane(observer, lane)),
-        Answer::Admin(AdminAnswer::NotFirst | AdminAnswer::NotFound) => {}
-        Answer::Admin(_) => observer.catalogue_written(),
-        Answer::Inserted(_)
+        Answer::Admin(admin) if !matches!(admin, AdminAnswer::NotFirst | AdminAnswer::NotFound) => {
+            observer.catalogue_written();
+        }
+        Answer::Admin(_)
+        | Answer::Inserted(_)
         | Answer::Acted(_)
         | Answer::Settled(_)
         | Answer::Claimed(_)

@@ -261,6 +261,7 @@ pub enum RedriveWhich {
 }
 
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "the large one is the common one")]
 pub enum Redriven {
     /// One: as it now is. Filter: how many, and whether more are left.
     One(Compensation),

@@ -1,6 +1,6 @@
 //! From rows to the domain's types.
 
-use std::str::FromStr;
+use std::{collections::BTreeMap, str::FromStr};
 
 use rusqlite::{Row, types::Type};
 use serde::de::DeserializeOwned;
@@ -61,7 +61,7 @@ pub(super) fn timer(row: &Row<'_>) -> Result<Stored> {
         },
         head: row.get(20)?,
         // Most have none, and then there is nothing to parse.
-        labels: if labels == "{}" { Default::default() } else { json(row, 21)? },
+        labels: if labels == "{}" { BTreeMap::default() } else { json(row, 21)? },
         outcome: row.get(22)?,
         payload: row.get(23)?,
     };

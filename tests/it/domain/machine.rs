@@ -24,7 +24,7 @@ fn registered(due_in: i64) -> Timer {
         type_id: TypeId(1),
         key: "A17".parse().unwrap(),
         payload: "{}".into(),
-        labels: Default::default(),
+        labels: std::collections::BTreeMap::default(),
         state: State::Scheduled,
         due_at,
         run_at: Some(due_at.max(at(NOON))),

@@ -106,16 +106,13 @@ proptest! {
     #[test]
     fn a_sum_is_exact_or_refused(at in instant(), length in prop_oneof![duration(), any::<u64>().prop_map(DurationMs::from_millis)]) {
         let exact = i128::from(at.as_millis()) + i128::from(length.as_millis());
-        match at.checked_add(length) {
-            Ok(sum) => {
-                prop_assert_eq!(i128::from(sum.as_millis()), exact);
-                prop_assert_eq!(sum.since(at), length);
-                prop_assert_eq!(sum.saturating_sub(length), at);
-            }
-            Err(_) => {
-                prop_assert!(exact > i128::from(Timestamp::MAX.as_millis()));
-                prop_assert_eq!(at.saturating_add(length), Timestamp::MAX);
-            }
+        if let Ok(sum) = at.checked_add(length) {
+            prop_assert_eq!(i128::from(sum.as_millis()), exact);
+            prop_assert_eq!(sum.since(at), length);
+            prop_assert_eq!(sum.saturating_sub(length), at);
+        } else {
+            prop_assert!(exact > i128::from(Timestamp::MAX.as_millis()));
+            prop_assert_eq!(at.saturating_add(length), Timestamp::MAX);
         }
     }
 

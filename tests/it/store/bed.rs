@@ -7,6 +7,7 @@ use lapse::{
     domain::{
         audit::Chain,
         backoff::RetryPolicy,
+        compensation::RunResult,
         decision::{CompensationSpec, Failure, FailureClass},
         id::{CompensationId, Digest, Name, NamespaceId, TimerId, TimerKey, TypeId},
         machine::{Command, Settle},
@@ -129,12 +130,8 @@ impl Bed {
         timer
     }
 
-    pub fn act_by_id(&self, timer: &Timer, command: Command) -> Act {
-        act(Target::Id { namespace_id: timer.namespace_id, id: timer.id }, command)
-    }
-
     pub async fn act(&self, timer: &Timer, command: Command) -> Acted {
-        self.store.act(self.act_by_id(timer, command)).await.unwrap()
+        self.store.act(act_by_id(timer, command)).await.unwrap()
     }
 
     pub async fn settle(&self, timer: &Timer, settle: Settle) -> Settled {
@@ -178,15 +175,14 @@ impl Bed {
         let due = self.store.read().due(query).await.unwrap();
         due.into_iter().map(|t| t.key.as_str().to_owned()).collect()
     }
+}
 
-    pub fn finish(
-        &self,
-        id: CompensationId,
-        fence: i64,
-        result: lapse::domain::compensation::RunResult,
-    ) -> FinishCompensation {
-        FinishCompensation { id, fence, result, detail: json!({ "cpu_us": 12 }) }
-    }
+pub fn act_by_id(timer: &Timer, command: Command) -> Act {
+    act(Target::Id { namespace_id: timer.namespace_id, id: timer.id }, command)
+}
+
+pub fn finish(id: CompensationId, fence: i64, result: RunResult) -> FinishCompensation {
+    FinishCompensation { id, fence, result, detail: json!({ "cpu_us": 12 }) }
 }
 
 pub fn act(target: Target, command: Command) -> Act {

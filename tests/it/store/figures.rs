@@ -24,7 +24,7 @@ const TIMERS: usize = 60_000;
 /// `LAPSE_FIGURES_READ=1`: a reader lists and reads all the while.
 #[test]
 #[ignore = "measures, and asserts nothing"]
-#[expect(clippy::print_stdout, reason = "it prints a table")]
+#[expect(clippy::print_stdout, clippy::cast_precision_loss, reason = "it prints a table of small numbers")]
 fn inserts_and_settles_a_second() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     println!("callers   inserts/s   p99 ms  writer µs  all µs   settles/s   p99 ms  writer µs  all µs   log MiB");
@@ -79,6 +79,7 @@ fn process_us() -> f64 {
     (fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap()) * 1e4
 }
 
+#[expect(clippy::cast_precision_loss, reason = "small numbers")]
 async fn insert_all(bed: &Arc<Bed>, callers: usize, timers: usize) -> (f64, f64, Vec<Timer>) {
     let started = Instant::now();
     let mut tasks = Vec::new();
@@ -109,6 +110,7 @@ async fn insert_all(bed: &Arc<Bed>, callers: usize, timers: usize) -> (f64, f64,
     (rate, p99, made.into_iter().map(|(timer, _)| timer).collect())
 }
 
+#[expect(clippy::cast_precision_loss, reason = "small numbers")]
 async fn settle_all(bed: &Arc<Bed>, callers: usize, made: Vec<Timer>) -> (f64, f64) {
     let started = Instant::now();
     let each = made.len() / callers;

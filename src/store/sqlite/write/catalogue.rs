@@ -122,13 +122,12 @@ impl Writer<'_> {
             }
         }
         let now = self.now.as_millis();
-        let id = match &existing {
-            Some(row) => row.id,
-            None => {
-                let params = params![put.namespace_id.0, put.name.as_str(), now];
-                let id = self.one("catalogue.insert_type", params, |row| row.get(0).map(TypeId))?;
-                id.ok_or_else(|| interfered("the catalogue"))?
-            }
+        let id = if let Some(row) = &existing {
+            row.id
+        } else {
+            let params = params![put.namespace_id.0, put.name.as_str(), now];
+            let id = self.one("catalogue.insert_type", params, |row| row.get(0).map(TypeId))?;
+            id.ok_or_else(|| interfered("the catalogue"))?
         };
         let last: i64 = self.one("catalogue.last_revision", [id.0], |row| row.get(0))?.unwrap_or(0);
         let number = last + 1;

@@ -1,5 +1,7 @@
 //! Registering, acting and settling.
 
+use std::collections::BTreeMap;
+
 use rusqlite::{OptionalExtension as _, params};
 use serde_json::{Value, json};
 
@@ -12,6 +14,7 @@ use crate::{
         audit::{Event, EventKind},
         id::{TimerId, TimerKey, TypeId},
         machine::{self, Command, Refusal},
+        time::Timestamp,
         timer::{NewTimer, Origin, State, Timer},
     },
     store::{
@@ -73,7 +76,7 @@ impl Writer<'_> {
             timer.key.as_str(),
             timer.state.code(),
             timer.due_at.as_millis(),
-            timer.run_at.map(|at| at.as_millis()),
+            timer.run_at.map(Timestamp::as_millis),
             timer.attempt,
             timer.lapses,
             timer.version,
@@ -82,7 +85,7 @@ impl Writer<'_> {
             timer.manual,
             timer.depth,
             timer.created_at.as_millis(),
-            timer.settled_at.map(|at| at.as_millis()),
+            timer.settled_at.map(Timestamp::as_millis),
             timer.origin.due_at.as_millis(),
             timer.origin.actor,
             timer.origin.fingerprint,
@@ -145,7 +148,7 @@ impl Writer<'_> {
             type_id,
             key: key.clone(),
             payload: "null".into(),
-            labels: Default::default(),
+            labels: BTreeMap::default(),
             state: State::Resolved,
             due_at: self.now,
             run_at: None,

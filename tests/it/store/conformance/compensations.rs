@@ -21,7 +21,7 @@ async fn claim(bed: &Bed, limit: usize) -> Vec<Compensation> {
 }
 
 async fn finish(bed: &Bed, run: &Compensation, result: RunResult) -> bool {
-    bed.store.finish_compensation(bed.finish(run.id, run.fence, result)).await.unwrap()
+    bed.store.finish_compensation(crate::store::bed::finish(run.id, run.fence, result)).await.unwrap()
 }
 
 async fn read(bed: &Bed, id: CompensationId) -> Compensation {

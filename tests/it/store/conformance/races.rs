@@ -11,7 +11,7 @@ use lapse::{
     store::op::{Acted, Inserted, Remember, Settled, Target},
 };
 
-use crate::store::bed::{Bed, act, close, compensation, key, kinds, ms, secs, settlement};
+use crate::store::bed::{Bed, act, act_by_id, close, compensation, key, kinds, ms, secs, settlement};
 
 pub async fn actions_answer_with_the_state_they_find(bed: Bed) {
     let timer = bed.register("A17", Due::After(secs(60))).await;
@@ -33,7 +33,7 @@ pub async fn actions_answer_with_the_state_they_find(bed: Bed) {
 
 pub async fn an_expected_version_guards_an_action(bed: Bed) {
     let timer = bed.register("A17", Due::After(secs(60))).await;
-    let mut stale = bed.act_by_id(&timer, Command::Cancel);
+    let mut stale = act_by_id(&timer, Command::Cancel);
     stale.expected_version = Some(timer.version + 1);
     assert!(matches!(bed.store.act(stale.clone()).await.unwrap(), Acted::VersionConflict(t) if t == timer));
     stale.expected_version = Some(timer.version);
