@@ -132,8 +132,10 @@ fn settings(engine: &Engine) -> String {
 /// The key, made if there is none. One that others can read is no key, and is made anew: all entries are then void.
 fn key(path: &Path) -> io::Result<[u8; KEY_BYTES]> {
     if let Ok(meta) = fs::metadata(path) {
-        let ours = meta.permissions().mode() & 0o077 == 0;
-        if ours && let Ok(key) = <[u8; KEY_BYTES]>::try_from(fs::read(path)?) {
+        let for_others = meta.permissions().mode() & 0o077;
+        if for_others == 0
+            && let Ok(key) = <[u8; KEY_BYTES]>::try_from(fs::read(path)?)
+        {
             return Ok(key);
         }
         tracing::warn!(path = %path.display(), "the compile cache's key could be read by others or is not whole; it is made anew");

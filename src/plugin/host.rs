@@ -236,12 +236,12 @@ impl WasmPlugin {
         place.ok().and_then(Result::ok).ok_or_else(|| Failure::new(FailureClass::Transient, "sandbox", message))
     }
 
-    fn session(&self, rights: &Rights, idempotency_key: &str) -> Option<Session> {
-        Some(Session {
+    fn session(&self, rights: &Rights, idempotency_key: &str) -> Session {
+        Session {
             gateway: self.shared.gateway.clone(),
             rights: rights.clone(),
             idempotency_key: idempotency_key.to_owned(),
-        })
+        }
     }
 }
 
@@ -269,7 +269,7 @@ impl Plugin for Shareable {
                 Ok(place) => place,
                 Err(full) => return Trail::default().run(Err(full)),
             };
-            let call = plugin.call(Mode::Yielding, Export::OnExpire, http);
+            let call = plugin.call(Mode::Yielding, Export::OnExpire, Some(http));
             flatten(call.run_async(async |store| plugin.linked.on_expire_async(store, &expiry).await).await)
         })
         .await
@@ -283,7 +283,7 @@ impl Plugin for Shareable {
                 Ok(place) => place,
                 Err(full) => return Trail::default().run(Err(full)),
             };
-            let call = plugin.call(Mode::Yielding, Export::Compensate, http);
+            let call = plugin.call(Mode::Yielding, Export::Compensate, Some(http));
             flatten(call.run_async(async |store| plugin.linked.compensate_async(store, &task).await).await)
         })
         .await

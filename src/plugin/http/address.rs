@@ -41,16 +41,11 @@ fn is_public_v4(v4: Ipv4Addr) -> bool {
 }
 
 fn is_public_v6(v6: Ipv6Addr) -> bool {
-    let s = v6.segments();
-    let embedded = |high: u16, low: u16| {
-        let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
-        is_public_v4(Ipv4Addr::new(a, b, c, d))
-    };
-    match s {
-        // IPv4-mapped, IPv4-compatible (with :: and ::1), and NAT64.
-        [0, 0, 0, 0, 0, 0xffff | 0, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => embedded(high, low),
-        // 6to4 carries the IPv4 address in front.
-        [0x2002, high, low, ..] => embedded(high, low),
+    match v6.segments() {
+        // IPv4-mapped, IPv4-compatible (with :: and ::1), NAT64, and 6to4, which has the IPv4 address in front.
+        [0, 0, 0, 0, 0, 0xffff | 0, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => {
+            is_public_v4(Ipv4Addr::from((u32::from(high) << 16) | u32::from(low)))
+        }
         // Teredo and ORCHID, benchmarking, documentation: 2001::/23 and 2001:db8::/32, 3fff::/20.
         [0x2001, second, ..] if second < 0x200 || second == 0xdb8 => false,
         [0x3fff, second, ..] if second < 0x1000 => false,

@@ -12,6 +12,7 @@ use serde_json::json;
 use super::host::{expiry, host, load, settings};
 use crate::support::guest::component;
 
+#[expect(clippy::print_stdout, reason = "that is what it is for")]
 #[tokio::test]
 #[ignore = "prints figures"]
 async fn of_a_pure_call() {

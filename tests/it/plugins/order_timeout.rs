@@ -2,7 +2,10 @@
 
 use axum::http::{HeaderMap, StatusCode};
 use lapse::{
-    domain::decision::{Decision, Failure, FailureClass, Verdict},
+    domain::{
+        decision::{Decision, Failure, FailureClass, Verdict},
+        time::DurationMs,
+    },
     plugin::Host as _,
     schema::Schema,
 };
@@ -167,7 +170,7 @@ async fn what_the_order_service_answers_is_classified(
     #[case] wait_ms: Option<u64>,
 ) {
     let failure = checked(status, retry_after).await.0.unwrap_err();
-    assert_eq!((failure.class, failure.retry_after.map(|d| d.as_millis())), (class, wait_ms), "{failure:?}");
+    assert_eq!((failure.class, failure.retry_after.map(DurationMs::as_millis)), (class, wait_ms), "{failure:?}");
 }
 
 #[tokio::test]
@@ -202,7 +205,7 @@ async fn compensations_post_what_was_decided(#[case] status: u16, #[case] class:
         let payload = serde_json::from_str(&spec.payload).unwrap();
         let run = plugin.compensate(&task(spec.kind.as_str(), &payload, &config), &granted).await;
         assert_eq!(run.result.as_ref().err().map(|f| f.class), class, "{run:?}");
-        let wait = run.result.err().and_then(|f| f.retry_after).map(|d| d.as_millis());
+        let wait = run.result.err().and_then(|f| f.retry_after).map(DurationMs::as_millis);
         assert_eq!(wait, (class == Some(FailureClass::Downstream)).then_some(3000));
     }
     let asked = server.asked();

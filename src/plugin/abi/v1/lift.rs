@@ -60,8 +60,8 @@ fn failure(given: wit::Failure) -> Result<Failure, Failure> {
 
 fn decision(given: wit::Decision, limits: &Limits) -> Result<Decision, Failure> {
     check_size(size(&given), limits)?;
-    let closes = matches!(given.verdict, wit::Verdict::Close(_));
-    if !closes && !(given.effects.compensations.is_empty() && given.effects.follow_ups.is_empty()) {
+    let acts = !given.effects.compensations.is_empty() || !given.effects.follow_ups.is_empty();
+    if acts && !matches!(given.verdict, wit::Verdict::Close(_)) {
         return Err(contract("only a decision to close may have compensations and follow-ups"));
     }
     let verdict = match given.verdict {
