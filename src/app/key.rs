@@ -10,13 +10,33 @@ use std::{
 use anyhow::{Context as _, bail};
 use sha2::{Digest as _, Sha256};
 
+use crate::config;
+
 /// 256 random bits in a file that only its owner reads. Losing it makes the audit unverifiable, not the timers.
 #[derive(Clone)]
 pub struct ServerKey([u8; 32]);
 
 impl ServerKey {
+    /// The key that the settings give; otherwise that in the data folder, made there if there is none.
+    pub fn find(config: &config::Store) -> anyhow::Result<Self> {
+        let given = config.key.reveal();
+        if !given.is_empty() {
+            return Self::parse(given).context("store.key is not 64 hex digits");
+        }
+        if config.key_file.as_os_str().is_empty() {
+            return Self::load_or_create(&config.data.join("server.key"));
+        }
+        let path = &config.key_file;
+        Self::load(path)?.with_context(|| {
+            format!(
+                "there is no key in {}; make one with `openssl rand -hex 32`, the same for every node",
+                path.display()
+            )
+        })
+    }
+
     /// Reads the key in `path`, or makes one there.
-    pub fn load_or_create(path: &Path) -> anyhow::Result<Self> {
+    fn load_or_create(path: &Path) -> anyhow::Result<Self> {
         match Self::load(path) {
             Ok(Some(key)) => Ok(key),
             Ok(None) => {
@@ -38,10 +58,15 @@ impl ServerKey {
         if mode & 0o077 != 0 {
             bail!("{} can be read by others (mode {:o}); run `chmod 600` on it", path.display(), mode & 0o777);
         }
-        let mut key = [0; 32];
-        hex::decode_to_slice(text.trim(), &mut key)
+        let key = Self::parse(text.trim())
             .with_context(|| format!("{} does not hold 64 hex digits; restore it from a backup", path.display()))?;
-        Ok(Some(Self(key)))
+        Ok(Some(key))
+    }
+
+    fn parse(text: &str) -> Result<Self, hex::FromHexError> {
+        let mut key = [0; 32];
+        hex::decode_to_slice(text, &mut key)?;
+        Ok(Self(key))
     }
 
     /// Written whole under another name first: a crash never leaves half a key behind.

@@ -2,9 +2,12 @@
 //!
 //! Starting: port, key, store (migrated), first key, plugins compiled, engine, API. Draining is the other way round,
 //! except that the API answers to the end: what is asked of a node that stops is still right, and `/readyz` already says
-//! that nothing new should be sent.
+//! that nothing new should be sent. In a cluster a node that drains first takes its heartbeat back, so that the others
+//! share out what was its own while it finishes what it holds.
 
 mod key;
+mod nodes;
+mod place;
 
 use std::{
     net::SocketAddr,
@@ -21,27 +24,24 @@ use tokio::{net::TcpListener, sync::Notify, task::JoinHandle};
 use crate::{
     api::{self, ApiParams, Health},
     catalog::Catalog,
-    clock::{SharedClock, SystemClock},
+    clock::SharedClock,
     compensate::{Lanes, LanesParams},
     config::{self, Config},
-    delivery::local::Local,
     dispatch::{Dispatcher, DispatcherParams},
     domain::{
-        audit::Chain,
-        id::{ApiKeyId, Name, SHARDS, TypeId},
+        id::{ApiKeyId, Name, TypeId},
         time::Timestamp,
         timer::Timer,
     },
     plugin::{HostParams, WasmHost},
     store::{
-        Limits, Observer, Store,
+        Observer, Store,
         admin::{AdminAnswer, AdminOp, Role},
-        sqlite::{Sqlite, SqliteParams},
     },
     telemetry,
 };
 
-use self::key::ServerKey;
+use self::{key::ServerKey, nodes::Nodes, place::Place};
 
 /// How long a change that another process made to the catalogue may go unnoticed.
 const CATALOGUE_POLL: Duration = Duration::from_millis(500);
@@ -60,6 +60,7 @@ pub struct App {
     api_stop: Arc<Notify>,
     api: JoinHandle<()>,
     refresher: JoinHandle<()>,
+    nodes: Option<Nodes>,
 }
 
 /// What the first start may need.
@@ -109,8 +110,8 @@ impl App {
         })?;
         let address = listener.local_addr()?;
         let key = open_data_folder(&config.store)?;
-        let clock: SharedClock = Arc::new(SystemClock);
-        let store = open_store(&config.store, &key, &clock).await?;
+        let place = Place::open(&config, &key).await?;
+        let (store, clock) = (place.store.clone(), Arc::clone(&place.clock));
         if let Some(token) = bootstrap.admin_token {
             first_key(&store, &token).await?;
         }
@@ -129,13 +130,15 @@ impl App {
             clock: Arc::clone(&clock),
             config: config.compensation.clone(),
         });
+        // Slots come only now that the types are known and compiled.
+        let delivery = place.delivery(&config).await?;
         let dispatcher = Dispatcher::start(DispatcherParams {
             store: store.clone(),
             catalog: catalog.clone(),
             clock: Arc::clone(&clock),
-            delivery: Arc::new(Local::new(Arc::clone(&clock), SHARDS)),
+            delivery,
             config: config.dispatch.clone(),
-            node: node_name(),
+            node: place.node.clone(),
         });
 
         let state = Arc::new(NodeState {
@@ -154,7 +157,14 @@ impl App {
         };
         let api_stop = Arc::new(Notify::new());
         let api = serve(listener, api_params, Arc::clone(&api_stop));
-        tracing::info!(server.address = %address, store.data = %config.store.data.display(), "the node has started");
+        tracing::info!(
+            server.address = %address,
+            store.database = place.name,
+            store.data = %config.store.data.display(),
+            nats.used = !config.nats.url.is_empty(),
+            node.name = place.node,
+            "the node has started"
+        );
         Ok(Self {
             address,
             store,
@@ -166,6 +176,7 @@ impl App {
             api_stop,
             api,
             refresher,
+            nodes: place.nodes,
         })
     }
 
@@ -186,7 +197,12 @@ impl App {
     pub async fn stop(self) {
         tracing::info!(server.drain = %self.drain, "the node drains");
         self.state.draining.store(true, Ordering::Relaxed);
-        tokio::join!(self.dispatcher.drain(self.drain), self.lanes.drain(self.drain));
+        let leave = async {
+            if let Some(nodes) = self.nodes {
+                nodes.leave().await;
+            }
+        };
+        tokio::join!(leave, self.dispatcher.drain(self.drain), self.lanes.drain(self.drain));
         self.api_stop.notify_one();
         let api = self.api.abort_handle();
         if tokio::time::timeout(API_GRACE, self.api).await.is_err() {
@@ -206,19 +222,7 @@ fn open_data_folder(config: &config::Store) -> anyhow::Result<ServerKey> {
         .mode(0o700)
         .create(&config.data)
         .with_context(|| format!("cannot make the data folder {}", config.data.display()))?;
-    ServerKey::load_or_create(&config.data.join("server.key"))
-}
-
-async fn open_store(config: &config::Store, key: &ServerKey, clock: &SharedClock) -> anyhow::Result<Store> {
-    let params = SqliteParams {
-        path: config.data.join("lapse.db"),
-        readers: config.readers,
-        clock: Arc::clone(clock),
-        chain: Chain::new(key.derive("audit")),
-        migrate: true,
-    };
-    let driver = tokio::task::spawn_blocking(move || Sqlite::open(params)).await??;
-    Ok(Store::new(driver, Limits { queue: config.queue, batch: config.batch, ..Limits::default() }))
+    ServerKey::find(config)
 }
 
 /// The first start's key. Once there is a key, the token given here means nothing.
@@ -262,11 +266,4 @@ fn serve(listener: TcpListener, params: ApiParams, stop: Arc<Notify>) -> JoinHan
             tracing::error!(%error, "the API has stopped serving");
         }
     })
-}
-
-/// Tells nodes apart in leases and logs.
-fn node_name() -> String {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let host = host.trim();
-    format!("{}-{}-{:08x}", if host.is_empty() { "node" } else { host }, std::process::id(), rand::random::<u32>())
 }

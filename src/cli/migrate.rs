@@ -5,7 +5,13 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use crate::store::sqlite::{MigrationStatus, migrate_down, migrate_status, migrate_up};
+use crate::{
+    domain::audit::Chain,
+    store::{
+        postgres::{self, PostgresParams},
+        sqlite::{self, MigrationStatus},
+    },
+};
 
 use super::{
     Result,
@@ -17,7 +23,8 @@ use super::{
 #[derive(Subcommand)]
 pub enum Migrate {
     /// Bring the database to this version
-    #[command(after_help = "Examples:\n  lapse migrate up --data /var/lib/lapse")]
+    #[command(after_help = "Examples:\n  lapse migrate up --data /var/lib/lapse\n  \
+                           lapse migrate up --database postgres://lapse@db.example/lapse")]
     Up(Where),
     /// Take migrations back, and with them the data that only they hold
     Down(Down),
@@ -48,29 +55,20 @@ pub struct Down {
 impl Migrate {
     pub async fn run(self, out: &Out) -> Result {
         match self {
-            Self::Up(place) => {
-                let database = place.database()?;
-                if let Some(folder) = database.parent() {
-                    std::fs::create_dir_all(folder)?;
-                }
-                let done = blocking(move || migrate_up(&database)).await?;
-                show(&done, "applied", "the database is up to date", out)
-            }
+            Self::Up(place) => show(&place.database()?.up().await?, "applied", "the database is up to date", out),
             Self::Down(down) => {
                 let database = Where { settings: down.settings }.database()?;
                 if !down.yes {
                     return Err(Error::usage(format!(
                         "this takes every migration above {} out of {}, with its data; say --yes if that is meant",
                         down.to,
-                        database.display()
+                        database.name()
                     )));
                 }
-                let done = blocking(move || migrate_down(&database, down.to)).await?;
-                show(&done, "taken back", "there was nothing to take back", out)
+                show(&database.down(down.to).await?, "taken back", "there was nothing to take back", out)
             }
             Self::Status(place) => {
-                let database = place.database()?;
-                let all = blocking(move || migrate_status(&database)).await?;
+                let all = place.database()?.status().await?;
                 out.show(&all.iter().map(row).collect::<Vec<_>>(), |_| {
                     let mut table = Table::new(["number", "name", "applied"]);
                     for m in &all {
@@ -85,8 +83,52 @@ impl Migrate {
 }
 
 impl Where {
-    fn database(&self) -> Result<PathBuf> {
-        Ok(self.settings.load()?.config.store.database())
+    fn database(&self) -> Result<Database> {
+        let store = self.settings.load()?.config.store;
+        // Migrations chain no audit.
+        let postgres = |url| Database::Postgres(Box::new(PostgresParams::new(url, Chain::new([0; 32]))));
+        Ok(store.postgres().map_or_else(|| Database::Sqlite(store.sqlite()), postgres))
+    }
+}
+
+enum Database {
+    Sqlite(PathBuf),
+    Postgres(Box<PostgresParams>),
+}
+
+impl Database {
+    /// For a person; without a password.
+    fn name(&self) -> String {
+        match self {
+            Self::Sqlite(path) => path.display().to_string(),
+            Self::Postgres(_) => "the PostgreSQL database".to_owned(),
+        }
+    }
+
+    async fn up(self) -> Result<Vec<MigrationStatus>> {
+        match self {
+            Self::Sqlite(path) => {
+                if let Some(folder) = path.parent() {
+                    std::fs::create_dir_all(folder)?;
+                }
+                blocking(move || sqlite::migrate_up(&path)).await
+            }
+            Self::Postgres(params) => Ok(postgres::migrate_up(&params).await.map_err(anyhow::Error::from)?),
+        }
+    }
+
+    async fn down(self, to: u32) -> Result<Vec<MigrationStatus>> {
+        match self {
+            Self::Sqlite(path) => blocking(move || sqlite::migrate_down(&path, to)).await,
+            Self::Postgres(params) => Ok(postgres::migrate_down(&params, to).await.map_err(anyhow::Error::from)?),
+        }
+    }
+
+    async fn status(self) -> Result<Vec<MigrationStatus>> {
+        match self {
+            Self::Sqlite(path) => blocking(move || sqlite::migrate_status(&path)).await,
+            Self::Postgres(params) => Ok(postgres::migrate_status(&params).await.map_err(anyhow::Error::from)?),
+        }
     }
 }
 

@@ -18,11 +18,14 @@ pub const MIN_TOKEN_CHARS: usize = 16;
 #[derive(Args)]
 #[command(
     about = "Start a server",
-    long_about = "Starts a server. The first start needs an admin key, from LAPSE_BOOTSTRAP_TOKEN or a file; it is \
+    long_about = "Starts a server: alone, with SQLite in its data folder, or as one of any number of equal nodes that \
+                  share a PostgreSQL database (--database) and a NATS broker (--nats). Every node needs the same \
+                  LAPSE_STORE__KEY. The first start needs an admin key, from LAPSE_BOOTSTRAP_TOKEN or a file; it is \
                   looked at only while there is no key at all. Stops on SIGTERM: what runs is finished, within a bound.",
     after_help = "Examples:\n  \
         LAPSE_BOOTSTRAP_TOKEN=$(openssl rand -hex 32) lapse serve --data /var/lib/lapse\n  \
-        lapse serve --config /etc/lapse.toml --bootstrap-token-file /run/secrets/lapse"
+        lapse serve --config /etc/lapse.toml --bootstrap-token-file /run/secrets/lapse\n  \
+        lapse serve --database postgres://lapse@db.example/lapse --nats nats://broker.example --listen 0.0.0.0:8080"
 )]
 pub struct Serve {
     #[command(flatten)]

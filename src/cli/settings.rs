@@ -20,6 +20,15 @@ pub struct Settings {
     /// Where the database and the server's key stand [default: ./lapse-data]
     #[arg(long, value_name = "DIR")]
     pub data: Option<String>,
+    /// The cluster's database, postgres://… [default: SQLite in the data folder]
+    #[arg(long, value_name = "URL")]
+    pub database: Option<String>,
+    /// The cluster's broker, NATS with JetStream [default: none]
+    #[arg(long, value_name = "URL")]
+    pub nats: Option<String>,
+    /// How many of the broker's servers keep each message [default: 1]
+    #[arg(long, value_name = "N")]
+    pub nats_replicas: Option<String>,
     /// What is logged: a level, or a filter such as info,lapse=debug [default: info]
     #[arg(long, value_name = "FILTER")]
     pub log: Option<String>,
@@ -30,6 +39,9 @@ impl Settings {
         let given = [
             ("--listen", "server.listen", &self.listen),
             ("--data", "store.data", &self.data),
+            ("--database", "store.database", &self.database),
+            ("--nats", "nats.url", &self.nats),
+            ("--nats-replicas", "nats.replicas", &self.nats_replicas),
             ("--log", "log.filter", &self.log),
         ];
         let flags = given

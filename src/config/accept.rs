@@ -28,6 +28,10 @@ pub(super) enum Accept {
     Duration(u64, u64),
     /// Addresses with commas between them, or nothing. What stands before an `@` is never shown.
     Urls,
+    /// A URL of PostgreSQL, or nothing. Shown without user and password.
+    Postgres,
+    /// So many hex digits, or nothing. Never shown.
+    HexSecret(usize),
     /// Letters, digits, `-` and `_`.
     Token,
     /// Never shown.
@@ -44,6 +48,8 @@ pub(super) fn accept(setting: &str, default: &Value) -> Accept {
         "server.firing_wait" => Accept::Duration(0, MINUTE),
         "server.drain" => Accept::Duration(SECOND, HOUR),
         "store.data" => Accept::Path,
+        "store.database" => Accept::Postgres,
+        "store.key" => Accept::HexSecret(64),
         "store.queue" => Accept::Count(1, 10_000_000),
         "store.batch" => Accept::Count(1, 10_000),
         "store.readers" => Accept::Count(1, 64),
@@ -109,6 +115,14 @@ impl Accept {
                 let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
                 given.as_str().filter(|s| (1..=64).contains(&s.len()) && s.chars().all(fits)).map(Into::into)
             }
+            Self::Postgres => given
+                .as_str()
+                .filter(|s| s.is_empty() || s.starts_with("postgres://") || s.starts_with("postgresql://"))
+                .map(Into::into),
+            Self::HexSecret(digits) => given
+                .as_str()
+                .filter(|s| s.is_empty() || (s.len() == digits && s.bytes().all(|b| b.is_ascii_hexdigit())))
+                .map(Into::into),
             Self::Urls | Self::Secret | Self::Text => given.as_str().map(Into::into),
         }
     }
@@ -116,8 +130,13 @@ impl Accept {
     /// The value as it may be shown.
     pub(super) fn shown(self, value: Value) -> Value {
         match (self, &value) {
-            (Self::Secret, Value::String(s)) if s.is_empty() => value,
-            (Self::Secret, _) => STARS.into(),
+            (Self::Secret | Self::HexSecret(_) | Self::Postgres, Value::String(s)) if s.is_empty() => value,
+            (Self::Secret | Self::HexSecret(_), _) => STARS.into(),
+            // A password may stand in the parameters too, and one that was mistyped anywhere.
+            (Self::Postgres, Value::String(s)) if s.contains("://") => {
+                without_user(s.split_once('?').map_or(s.as_str(), |(url, _)| url)).into()
+            }
+            (Self::Postgres, _) => STARS.into(),
             (Self::Urls, Value::String(s)) => s.split(',').map(without_user).collect::<Vec<_>>().join(",").into(),
             _ => value,
         }
@@ -150,6 +169,8 @@ impl fmt::Display for Accept {
                 DurationMs::from_millis(*most)
             ),
             Self::Urls => f.write_str("addresses with commas between them, like nats://a:4222,nats://b:4222"),
+            Self::Postgres => f.write_str("postgres://USER:PASSWORD@HOST:5432/DATABASE, or nothing for SQLite"),
+            Self::HexSecret(digits) => write!(f, "{digits} hex digits, or nothing"),
             Self::Token => f.write_str("1 to 64 letters, digits, - and _"),
             Self::Secret => f.write_str("a secret"),
             Self::Text => f.write_str("text"),

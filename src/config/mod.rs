@@ -46,8 +46,14 @@ pub struct Server {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Store {
-    /// Where the database, the server's key and the compile cache stand.
+    /// Where the compile cache stands, and, unless they are given, the database and the server's key.
     pub data: PathBuf,
+    /// `postgres://…`: the cluster's database. Empty: SQLite in the data folder.
+    pub database: Secret,
+    /// What the audit is chained with: 64 hex digits, the same on every node. Empty: what `key_file` holds.
+    pub key: Secret,
+    /// A file with the key. Empty: `server.key` in the data folder, made at the first start.
+    pub key_file: PathBuf,
     /// Operations of one class that may wait to be written.
     pub queue: usize,
     /// Operations in one transaction.
@@ -57,9 +63,14 @@ pub struct Store {
 }
 
 impl Store {
-    /// The database's file.
-    pub fn database(&self) -> PathBuf {
+    /// The file of SQLite's database.
+    pub fn sqlite(&self) -> PathBuf {
         self.data.join("lapse.db")
+    }
+
+    /// The URL of PostgreSQL's database, if that is the one.
+    pub fn postgres(&self) -> Option<&str> {
+        Some(self.database.reveal()).filter(|url| !url.is_empty())
     }
 }
 

@@ -7,6 +7,7 @@ use crate::domain::time::{DurationMs, Timestamp};
 pub mod jetstream;
 pub mod live;
 pub mod local;
+pub mod sharded;
 
 /// How long before its second a slot is given to a node.
 const LEAD: DurationMs = DurationMs::from_millis(500);

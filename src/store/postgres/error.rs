@@ -26,6 +26,10 @@ pub enum OpenError {
         "the database was made with {found} shards and this program has {known}: the number cannot be changed under live timers"
     )]
     Shards { found: i64, known: u16 },
+    #[error(
+        "the audit in the {place} is chained with another key than this node's; every node needs the same: take the first node's server.key, and give it with store.key (LAPSE_STORE__KEY) or store.key_file"
+    )]
+    Key { place: String },
     #[error("there is no migration {wanted}; the newest is {known}")]
     NoSuchMigration { wanted: u32, known: u32 },
     #[error("the {place} cannot be used: {why}")]

@@ -30,7 +30,7 @@ pub use self::{
     sql::statements,
 };
 use crate::{
-    clock::SharedClock,
+    clock::{SharedClock, StoreClock},
     domain::{
         audit::Chain,
         compensation::Compensation,
@@ -75,6 +75,8 @@ pub struct PostgresParams {
     pub marks: MarkLimits,
     /// The store's clock. `None`: the server's. A test gives one that it moves.
     pub clock: Option<SharedClock>,
+    /// Is told what the server's clock says, whenever it was asked.
+    pub observer: Option<Arc<StoreClock>>,
 }
 
 impl PostgresParams {
@@ -90,6 +92,7 @@ impl PostgresParams {
             migrate: true,
             marks: MarkLimits::default(),
             clock: None,
+            observer: None,
         }
     }
 }
@@ -102,6 +105,7 @@ pub struct Postgres {
     api: Pool,
     chain: Chain,
     clock: Option<SharedClock>,
+    observer: Option<Arc<StoreClock>>,
     marks: Marks,
     /// Types that are known to exist; none is ever removed.
     known_types: RwLock<HashSet<i64>>,
@@ -120,7 +124,7 @@ impl Postgres {
         let conn = connector.connect().await.map_err(database)?;
         connector.check_server(&conn).await?;
         migrate::check(&connector, &conn).await?;
-        check_shards(&connector, &connector.connect_prepared().await.map_err(database)?).await?;
+        check_settings(&connector, &connector.connect_prepared().await.map_err(database)?, &params.chain).await?;
         let wait = params.statement_timeout.as_std();
         let pool = |size| Pool::new(Arc::clone(&connector), size, wait);
         Ok(Arc::new(Self {
@@ -129,6 +133,7 @@ impl Postgres {
             api: pool(params.readers),
             chain: params.chain,
             clock: params.clock,
+            observer: params.observer,
             marks: Marks::new(params.marks),
             known_types: RwLock::default(),
             read_timeout: wait + READ_GRACE,
@@ -201,19 +206,31 @@ impl Postgres {
         if let Some(clock) = &self.clock {
             return Ok(clock.now());
         }
+        let asked = std::time::Instant::now();
         let now = read::one(conn, "catalogue.now", &[], |r| row::at(r, 0)).await?;
-        now.ok_or_else(|| Fault::Data("the server has no clock".into()))
+        let now = now.ok_or_else(|| Fault::Data("the server has no clock".into()))?;
+        if let Some(observer) = &self.observer {
+            observer.observe(now, asked.elapsed());
+        }
+        Ok(now)
     }
 }
 
-/// Records the number of shards in a new database, and refuses one that was made with another.
-async fn check_shards(connector: &Connector, conn: &Conn) -> std::result::Result<(), OpenError> {
-    let recorded = async {
-        conn.change("catalogue.put_setting", &[&"shards", &i64::from(SHARDS)]).await?;
-        read::one(conn, "catalogue.setting", &[&"shards"], |r| row::get::<i64>(r, 0)).await
+/// Records in a new database what must be the same for all its nodes, and refuses one that was made otherwise.
+async fn check_settings(connector: &Connector, conn: &Conn, chain: &Chain) -> std::result::Result<(), OpenError> {
+    let recorded = async |name: &str, first: i64| {
+        conn.change("catalogue.put_setting", &[&name, &first]).await?;
+        read::one(conn, "catalogue.setting", &[&name], |r| row::get::<i64>(r, 0)).await
     };
-    let found = recorded.await.map_err(|why| OpenError::database(connector, why))?.unwrap_or(0);
-    if found == i64::from(SHARDS) { Ok(()) } else { Err(OpenError::Shards { found, known: SHARDS }) }
+    let database = |why| OpenError::database(connector, why);
+    let found = recorded("shards", i64::from(SHARDS)).await.map_err(database)?.unwrap_or(0);
+    if found != i64::from(SHARDS) {
+        return Err(OpenError::Shards { found, known: SHARDS });
+    }
+    if recorded("key", chain.fingerprint()).await.map_err(database)? != Some(chain.fingerprint()) {
+        return Err(OpenError::Key { place: connector.place() });
+    }
+    Ok(())
 }
 
 #[async_trait]

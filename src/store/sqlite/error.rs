@@ -23,6 +23,10 @@ pub enum OpenError {
         "the database {path} was made with {found} shards and this program has {known}: the number cannot be changed under live timers"
     )]
     Shards { path: PathBuf, found: i64, known: u16 },
+    #[error(
+        "the audit in {path} is chained with another key than this server's; bring back the server.key that belongs to it, or give that key with store.key or store.key_file"
+    )]
+    Key { path: PathBuf },
     #[error("there is no migration {wanted}; the newest is {known}")]
     NoSuchMigration { wanted: u32, known: u32 },
     #[error("{path} cannot be read or written: {why}")]

@@ -117,6 +117,9 @@ impl Sqlite {
             migrate::check(&path, &conn)?;
         }
         check_shards(&path, &conn)?;
+        if setting(&conn, "key", chain.fingerprint()).map_err(database)? != chain.fingerprint() {
+            return Err(OpenError::Key { path: path.clone() });
+        }
 
         let open_readers = |n: usize| (0..n).map(|_| connect::reader(&path)).collect::<Result<Vec<_>>>();
         let (engine, mut workers) =
@@ -178,12 +181,15 @@ impl Drop for Sqlite {
 
 /// Records the number of shards in a new database, and refuses one that was made with another.
 fn check_shards(path: &Path, conn: &Connection) -> std::result::Result<(), OpenError> {
-    let recorded = || -> Result<i64> {
-        conn.execute(sql::text("catalogue.put_setting"), params!["shards", SHARDS])?;
-        Ok(conn.query_row(sql::text("catalogue.setting"), ["shards"], |row| row.get(0))?)
-    };
-    let found = recorded().map_err(|why| OpenError::Database { path: path.into(), why })?;
+    let found =
+        setting(conn, "shards", i64::from(SHARDS)).map_err(|why| OpenError::Database { path: path.into(), why })?;
     if found == i64::from(SHARDS) { Ok(()) } else { Err(OpenError::Shards { path: path.into(), found, known: SHARDS }) }
+}
+
+/// What the database says under a name; a new one is told `first`.
+fn setting(conn: &Connection, name: &str, first: i64) -> Result<i64> {
+    conn.execute(sql::text("catalogue.put_setting"), params![name, first])?;
+    Ok(conn.query_row(sql::text("catalogue.setting"), [name], |row| row.get(0))?)
 }
 
 fn watch_log(conn: &mut Connection, wal: &Arc<Wal>) -> Result<()> {
