@@ -10,6 +10,7 @@ mod config;
 mod connect;
 mod demo_shop;
 mod dev;
+mod doctor;
 mod error;
 mod key;
 mod migrate;
@@ -78,6 +79,7 @@ enum Command {
     #[command(subcommand)]
     Key(key::Key),
     Config(config::Config),
+    Doctor(doctor::Doctor),
     /// Measure a running server
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -131,6 +133,7 @@ async fn dispatch(command: Command, out: &Out) -> Result {
         Command::Compensation(compensation) => compensation.run(out).await,
         Command::Key(key) => key.run(out).await,
         Command::Config(config) => config.run(out),
+        Command::Doctor(doctor) => doctor.run(out).await,
         Command::Bench(bench) => bench.run(out).await,
         Command::Openapi(openapi) => openapi.run(out),
         Command::DemoShop(shop) => shop.run(out).await,

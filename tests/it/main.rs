@@ -5,6 +5,7 @@
 mod api;
 mod cli;
 mod clock;
+mod cluster;
 mod delivery;
 mod domain;
 mod engine;

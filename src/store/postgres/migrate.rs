@@ -128,12 +128,12 @@ async fn run(conn: &Conn, script: &str, note: &str) -> Result<(), Fault> {
 }
 
 /// The number of the newest migration in the database; an error if this program does not know it.
-async fn applied(connector: &Connector, conn: &Conn) -> Result<u32, OpenError> {
+pub(super) async fn applied(connector: &Connector, conn: &Conn) -> Result<u32, OpenError> {
     let found = newest_applied(conn).await.map_err(|why| OpenError::database(connector, why))?;
     if found <= NEWEST { Ok(found) } else { Err(OpenError::Newer { found, known: NEWEST }) }
 }
 
-async fn has_table(conn: &Conn) -> Result<bool, Fault> {
+pub(super) async fn has_table(conn: &Conn) -> Result<bool, Fault> {
     let row = conn.client.query_one("SELECT to_regclass('migrations') IS NOT NULL", &[]).await?;
     get(&row, 0)
 }
@@ -146,7 +146,7 @@ async fn newest_applied(conn: &Conn) -> Result<u32, Fault> {
     Ok(u32::try_from(get::<i32>(&row, 0)?).unwrap_or(0))
 }
 
-async fn status(conn: &Conn) -> Result<Vec<MigrationStatus>, Fault> {
+pub(super) async fn status(conn: &Conn) -> Result<Vec<MigrationStatus>, Fault> {
     let mut applied_at = std::collections::HashMap::<i32, Timestamp>::new();
     if has_table(conn).await? {
         for row in conn.client.query("SELECT number, applied_at FROM migrations", &[]).await? {

@@ -6,6 +6,7 @@
 mod connect;
 mod error;
 mod list;
+mod look;
 mod marks;
 mod migrate;
 mod read;
@@ -25,6 +26,7 @@ use self::{
 };
 pub use self::{
     error::OpenError,
+    look::{Look, ServerSetting, inspect},
     marks::MarkLimits,
     migrate::{NEWEST, migrate_down, migrate_status, migrate_up},
     sql::statements,

@@ -26,7 +26,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "app",
         &["api", "catalog", "clock", "compensate", "delivery", "dispatch", "plugin", "schema", "store", "telemetry"],
     ),
-    ("cli", &["api", "app", "client", "clock", "demo_shop", "plugin", "schema", "store", "telemetry"]),
+    ("cli", &["api", "app", "client", "clock", "delivery", "demo_shop", "plugin", "schema", "store", "telemetry"]),
 ];
 
 const EVERYBODYS: &[&str] = &["config", "domain"];

@@ -201,6 +201,32 @@ impl ShopProcess {
     }
 }
 
+/// A running `lapse serve`.
+pub struct ServeProcess {
+    process: Process,
+    pub url: String,
+}
+
+impl ServeProcess {
+    /// On a free port; works in `folder`, where its log stands.
+    pub fn start(folder: &Path, log: &str, env: &[(String, String)]) -> Self {
+        let mut command = lapse();
+        command.args(["serve", "--json", "--listen", "127.0.0.1:0"]).current_dir(folder).envs(env.iter().cloned());
+        let process = Process::start(command, &folder.join(log));
+        Self { url: process.said("url"), process }
+    }
+
+    /// Kills it as a power cut would, at this moment.
+    pub fn kill(&mut self) {
+        self.process.kill();
+    }
+
+    /// Tells it to stop, and waits until it has.
+    pub fn terminate(&mut self) -> ExitStatus {
+        self.process.terminate()
+    }
+}
+
 /// Asks until it is so. A test that waits says for what, and fails when it never comes.
 pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let started = Instant::now();

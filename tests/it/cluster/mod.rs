@@ -1,0 +1,8 @@
+//! Nodes as processes, on one PostgreSQL and one broker: what must hold whatever dies.
+//!
+//! A failing run prints its seed; `LAPSE_SEED=…` repeats it. `LAPSE_SOAK=1` makes the runs long.
+
+mod key;
+mod kills;
+mod rig;
+mod undisturbed;
