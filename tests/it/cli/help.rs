@@ -50,7 +50,7 @@ const COMMANDS: &str = "dev, serve, migrate up, migrate down, migrate status, pl
     plugin push, plugin list, type list, \
     type show, timer register, timer get, timer list, timer events, timer resolve, timer cancel, timer reschedule, \
     timer fire, timer retry, compensation list, compensation show, compensation redrive, key create, key list, \
-    key revoke, config, bench register, bench expire, bench race, openapi, demo-shop, completion";
+    key revoke, config, doctor, bench register, bench expire, bench race, openapi, demo-shop, completion";
 
 /// What an example shows must be a call that is understood.
 #[test]
