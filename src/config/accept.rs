@@ -131,12 +131,12 @@ impl Accept {
     pub(super) fn shown(self, value: Value) -> Value {
         match (self, &value) {
             (Self::Secret | Self::HexSecret(_) | Self::Postgres, Value::String(s)) if s.is_empty() => value,
-            (Self::Secret | Self::HexSecret(_), _) => STARS.into(),
-            // A password may stand in the parameters too, and one that was mistyped anywhere.
+            // A password may stand in the parameters too.
             (Self::Postgres, Value::String(s)) if s.contains("://") => {
                 without_user(s.split_once('?').map_or(s.as_str(), |(url, _)| url)).into()
             }
-            (Self::Postgres, _) => STARS.into(),
+            // And in what was mistyped, anywhere.
+            (Self::Secret | Self::HexSecret(_) | Self::Postgres, _) => STARS.into(),
             (Self::Urls, Value::String(s)) => s.split(',').map(without_user).collect::<Vec<_>>().join(",").into(),
             _ => value,
         }

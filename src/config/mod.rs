@@ -88,7 +88,7 @@ pub struct Dispatch {
     pub lease: DurationMs,
     /// Whether overdue timers are looked for. Only a test switches it off.
     pub backlog: bool,
-    /// Overdue timers started in a second; 0 for no limit.
+    /// Overdue timers started in a second by all nodes together; 0 for no limit.
     pub drain_rate: u32,
 }
 

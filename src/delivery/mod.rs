@@ -53,4 +53,9 @@ pub trait Delivery: Send + Sync + 'static {
     /// This node stops: it takes no more slots, and those that [`Delivery::next`] has not yielded yet are another's. What
     /// was yielded may still be done or given back.
     async fn stop(&self) {}
+
+    /// How many nodes share the work, this one among them, as far as it knows.
+    fn nodes(&self) -> usize {
+        1
+    }
 }

@@ -29,8 +29,13 @@ pub(super) const LOAD_AGAIN: DurationMs = DurationMs::from_secs(30);
 
 /// Runs until the engine stops taking.
 pub(super) async fn work_off(engine: Arc<Engine>) {
-    let mut drain = Bucket::new(engine.config.drain_rate, engine.clock.now());
+    let mut drain = None;
     loop {
+        // The rate is the cluster's: each node takes an even part of it.
+        let rate = share(engine.config.drain_rate, engine.delivery.nodes());
+        if drain.as_ref().map_or(0, Bucket::rate) != u64::from(rate) {
+            drain = Bucket::new(rate, engine.clock.now());
+        }
         let wait = match round(&engine, &mut drain).await {
             Ok(Round::Through) => EVERY,
             Ok(Round::More) => SOON,
@@ -47,6 +52,12 @@ pub(super) async fn work_off(engine: Arc<Engine>) {
             () = engine.stop_taking.cancelled() => return,
         }
     }
+}
+
+/// An even part of a rate; 0 stays 0, which is none, and a rate that is set never becomes none.
+fn share(rate: u32, nodes: usize) -> u32 {
+    let part = rate / u32::try_from(nodes.max(1)).unwrap_or(u32::MAX);
+    part.max(rate.min(1))
 }
 
 enum Round {

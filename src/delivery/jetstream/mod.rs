@@ -200,4 +200,7 @@ impl Delivery for Jetstream {
         }
         self.shared.connection.flush().await;
     }
+    fn nodes(&self) -> usize {
+        self.shared.members.count()
+    }
 }

@@ -64,7 +64,9 @@ async fn what_a_full_holder_refuses_comes_from_the_backlog() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_outage_drains_at_the_chosen_rate_while_fresh_ones_are_on_time() {
     let mut setup = Setup::default();
-    setup.config.dispatch.drain_rate = 10;
+    // Ten a second are this node's part.
+    setup.config.dispatch.drain_rate = 40;
+    setup.nodes = 4;
     let mut rig = Rig::without_engine(setup).await;
     let old = rig.put_type("old", TypeSpec { grants: EFFECTS, ..Script::closing().into() }).await;
     for n in 0..100 {

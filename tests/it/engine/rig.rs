@@ -245,10 +245,11 @@ impl From<Script> for TypeSpec {
     }
 }
 
-/// Delivers every slot of another delivery so many times over.
+/// Delivers every slot of another delivery so many times over, and says how many nodes there are.
 struct Repeating {
     inner: Local,
     times: usize,
+    nodes: usize,
     left: Mutex<Vec<Slot>>,
 }
 
@@ -270,6 +271,10 @@ impl Delivery for Repeating {
     async fn give_back(&self, slot: Slot) {
         self.inner.give_back(slot).await;
     }
+
+    fn nodes(&self) -> usize {
+        self.nodes
+    }
 }
 
 /// How an engine is set up.
@@ -278,6 +283,8 @@ pub struct Setup {
     pub config: Config,
     /// How many times each slot is delivered.
     pub deliveries: usize,
+    /// How many nodes the engine is told that there are, itself among them.
+    pub nodes: usize,
     /// How far the store's clock stands behind the engine's.
     pub store_behind: DurationMs,
 }
@@ -286,7 +293,7 @@ impl Default for Setup {
     fn default() -> Self {
         let mut config = Config::default();
         config.dispatch.threads = 2;
-        Self { config, deliveries: 1, store_behind: DurationMs::ZERO }
+        Self { config, deliveries: 1, nodes: 1, store_behind: DurationMs::ZERO }
     }
 }
 
@@ -356,7 +363,8 @@ impl Rig {
 
     pub fn start(&mut self) {
         let local = Local::new(self.clock.clone(), SHARDS);
-        let delivery = Repeating { inner: local, times: self.setup.deliveries, left: Mutex::default() };
+        let delivery =
+            Repeating { inner: local, times: self.setup.deliveries, nodes: self.setup.nodes, left: Mutex::default() };
         self.dispatcher = Some(Dispatcher::start(DispatcherParams {
             store: self.store.clone(),
             catalog: self.catalog.clone(),
