@@ -37,3 +37,23 @@ async fn nodes_killed_and_restarted_under_load_lose_nothing_and_do_nothing_twice
     }
     cluster.audit(&promises, Duration::from_secs(120)).await;
 }
+
+/// A suspended machine comes back with timers in its memory that others have settled since.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_held_still_for_longer_than_its_leases_changes_nothing_that_others_settled() {
+    let mut random = seeded();
+    let mut cluster = Cluster::start(3, true, &LEASES).await;
+    let load_of = Load { seconds: 4, per_second: 300, seed: random.random(), name: "still".into() };
+    let running = tokio::spawn(load(cluster.apis(), load_of));
+    tokio::time::sleep(Duration::from_millis(random.random_range(1000..2500))).await;
+    let nth = random.random_range(0..3);
+    cluster.freeze(nth, true);
+    tokio::time::sleep(Duration::from_secs(9)).await;
+    cluster.freeze(nth, false);
+    // What was asked of it meanwhile it answers now.
+    let promises = running.await.unwrap();
+    cluster.audit(&promises, Duration::from_secs(120)).await;
+    for nth in 0..3 {
+        assert!(cluster.terminate(nth).success());
+    }
+}

@@ -127,6 +127,10 @@ impl Cluster {
         self.nodes[nth].process.kill();
     }
 
+    pub fn freeze(&self, nth: usize, still: bool) {
+        self.nodes[nth].process.freeze(still);
+    }
+
     pub fn terminate(&mut self, nth: usize) -> ExitStatus {
         self.nodes[nth].process.terminate()
     }

@@ -221,6 +221,13 @@ impl ServeProcess {
         self.process.kill();
     }
 
+    /// Holds it still, as a machine that is suspended, or lets it go on.
+    pub fn freeze(&self, still: bool) {
+        let pid = self.process.child.id().cast_signed();
+        // SAFETY: it is our own child, and has not been waited for.
+        assert_eq!(unsafe { libc::kill(pid, if still { libc::SIGSTOP } else { libc::SIGCONT }) }, 0);
+    }
+
     /// Tells it to stop, and waits until it has.
     pub fn terminate(&mut self) -> ExitStatus {
         self.process.terminate()
