@@ -1,11 +1,14 @@
 # What one does with this repository. `make` alone says what there is.
 .DEFAULT_GOAL := help
-.PHONY: help run test soak build plugins fmt lint setup
+.PHONY: help run test soak build plugins console fmt lint setup
 
 help: ## Show this.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: plugins ## Set up what is missing, and run Lapse with its demo shop.
+run: setup ## Set up what is missing, and run Lapse with its demo shop.
+	@# Without Node.js all but the console runs, and its page says so.
+	-@$(MAKE) --no-print-directory console
+	@$(MAKE) --no-print-directory plugins
 	cargo run --quiet -- dev
 
 test: plugins ## Everything that must hold: tests, lints, formatting, documentation.
@@ -24,13 +27,22 @@ soak: plugins ## The tests that take long: many kills, long outages, millions of
 		LAPSE_SOAK=1 cargo test -- --nocapture --test-threads 1 soak; \
 	fi
 
-build: setup ## Leave target/release/lapse and plugins/dist/*.wasm.
+build: setup console ## Leave target/release/lapse and plugins/dist/*.wasm.
 	cargo build --release
 	target/release/lapse plugin build plugins --all --output plugins/dist
 
 # By lapse itself, in the profile that run and test build anyway: no second tool, and no release build.
 plugins: setup ## Build the reference plugins and the tests' guests into plugins/dist.
 	cargo run --quiet -- plugin build plugins --all --output plugins/dist
+
+# What the console is made of; its types come from the API's document.
+CONSOLE := $(shell find web/src web/public -type f 2>/dev/null) web/index.html web/vite.config.ts web/package-lock.json openapi/openapi.json
+
+console: web/dist/index.html ## Build the web console into web/dist, to be embedded.
+
+web/dist/index.html: $(CONSOLE)
+	scripts/setup.sh node_js
+	cd web && npm ci --no-audit --no-fund && npm run build
 
 fmt: ## Format all code.
 	cargo fmt --all

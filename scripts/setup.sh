@@ -59,6 +59,19 @@ wasm_target() {
     has_debian_wasm || fail "there is still no Rust that builds for wasm32-unknown-unknown"
 }
 
+new_node() {
+    has npm && has node && node -e 'const [major, minor] = process.versions.node.split(".").map(Number); process.exit(major > 20 || (major === 20 && minor >= 19) ? 0 : 1)'
+}
+
+# Builds the console. Some releases of Debian have one that is too old.
+node_js() {
+    new_node && return
+    local debians
+    debians=$(apt-cache policy nodejs 2>/dev/null | awk '/Candidate:/ { split($2, v, "."); print v[1] + 0 }')
+    [ "${debians:-0}" -gt 20 ] && apt_install nodejs npm
+    new_node || fail "the console needs Node.js 20.19 or later, with npm: https://nodejs.org"
+}
+
 # Runs the tests side by side. `cargo test` does without it.
 nextest() {
     has cargo-nextest && return

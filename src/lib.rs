@@ -8,6 +8,7 @@ pub mod client;
 pub mod clock;
 pub mod compensate;
 pub mod config;
+pub mod console;
 pub mod delivery;
 pub mod demo_shop;
 pub mod dispatch;

@@ -27,6 +27,7 @@ use crate::{
     clock::SharedClock,
     compensate::{Lanes, LanesParams},
     config::{self, Config},
+    console,
     dispatch::{Dispatcher, DispatcherParams},
     domain::{
         id::{ApiKeyId, Name, TypeId},
@@ -259,7 +260,7 @@ fn refresh(catalog: Catalog, store: &Store) -> JoinHandle<()> {
 }
 
 fn serve(listener: TcpListener, params: ApiParams, stop: Arc<Notify>) -> JoinHandle<()> {
-    let router = api::router(params);
+    let router = console::before(api::router(params));
     tokio::spawn(async move {
         let served = axum::serve(listener, router).with_graceful_shutdown(async move { stop.notified().await }).await;
         if let Err(error) = served {

@@ -7,6 +7,7 @@ mod cli;
 mod clock;
 mod cluster;
 mod delivery;
+mod console;
 mod domain;
 mod engine;
 mod faults;

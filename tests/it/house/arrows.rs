@@ -13,6 +13,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("schema", &[]),
     ("clock", &[]),
     ("telemetry", &[]),
+    ("console", &[]),
     ("demo_shop", &[]),
     ("client", &[]),
     ("store", &["clock"]),
@@ -24,7 +25,19 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("api", &["catalog", "clock", "plugin", "schema", "store"]),
     (
         "app",
-        &["api", "catalog", "clock", "compensate", "delivery", "dispatch", "plugin", "schema", "store", "telemetry"],
+        &[
+            "api",
+            "catalog",
+            "clock",
+            "compensate",
+            "console",
+            "delivery",
+            "dispatch",
+            "plugin",
+            "schema",
+            "store",
+            "telemetry",
+        ],
     ),
     ("cli", &["api", "app", "client", "clock", "delivery", "demo_shop", "plugin", "schema", "store", "telemetry"]),
 ];

@@ -1,0 +1,31 @@
+import "./styles/index.css";
+
+import { QueryClientProvider } from "@tanstack/react-query";
+import { RouterProvider } from "@tanstack/react-router";
+import { StrictMode } from "react";
+import { createRoot } from "react-dom/client";
+
+import { namespace, openSession, token } from "./api/session";
+import { startLive } from "./api/live";
+import { makeClient } from "./api/queries";
+import { router } from "./router";
+import { applyPrefs } from "./ui/prefs";
+
+openSession();
+applyPrefs();
+const client = makeClient();
+// What one key or namespace has read is nothing for another.
+token.subscribe(() => client.clear());
+namespace.subscribe(() => void client.resetQueries());
+startLive();
+
+const root = document.getElementById("root");
+if (root) {
+  createRoot(root).render(
+    <StrictMode>
+      <QueryClientProvider client={client}>
+        <RouterProvider router={router} />
+      </QueryClientProvider>
+    </StrictMode>,
+  );
+}

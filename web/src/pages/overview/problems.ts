@@ -1,0 +1,31 @@
+/** What is wrong now, from the server's figures, each with the list that shows it. */
+import type { Stats } from "../../api/model";
+import { overview } from "../../text";
+import { capped } from "../../text/format";
+
+export type Trouble = { id: string; text: string; to: string; search?: Record<string, string>; params?: Record<string, string> };
+
+/** Undefined where the server does not say: unknown is not "none". */
+export function troubles(stats: Stats | undefined): Trouble[] | undefined {
+  if (!stats) return undefined;
+  const all: Trouble[] = [];
+  let known = false;
+  const counted = (c: { count: number; capped?: boolean } | undefined, make: (n: string) => Trouble) => {
+    if (!c) return;
+    known = true;
+    if (c.count > 0) all.push(make(capped(c) ?? ""));
+  };
+  counted(stats.overdue, (n) => ({ id: "overdue", text: overview.overdue(n), to: "/timers", search: { state: "overdue" } }));
+  counted(stats.failed, (n) => ({ id: "failed", text: overview.failed(n), to: "/timers", search: { state: "failed" } }));
+  counted(stats.compensations?.dead, (n) => ({ id: "dead", text: overview.dead(n), to: "/compensations" }));
+  for (const b of stats.breakers ?? []) {
+    if (b.state === "closed") continue;
+    const what = [b.type, b.kind, b.host].filter(Boolean).join(" · ");
+    all.push({ id: `breaker ${what}`, text: overview.breaker(what), to: "/compensations", search: { state: "pending", ...(b.kind ? { kind: b.kind } : {}), type: b.type } });
+  }
+  for (const t of stats.types ?? []) {
+    if (t.paused) all.push({ id: `paused ${t.type}`, text: overview.paused(t.type), to: "/types/$type", params: { type: t.type } });
+  }
+  if (stats.broker?.state === "away") all.push({ id: "broker", text: overview.broker, to: "/" });
+  return known || all.length > 0 ? all : undefined;
+}

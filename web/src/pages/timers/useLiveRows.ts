@@ -1,0 +1,58 @@
+/**
+ * A list under a live stream: rows that are held change in place, and never move; what is new is only counted, until
+ * somebody asks for it. While rows are selected, nothing changes.
+ */
+import { useQueryClient } from "@tanstack/react-query";
+import { useEffect, useRef, useState } from "react";
+
+import { patchRow } from "../../actions/cache";
+import { onLive } from "../../api/live";
+import type { TimerSummary } from "../../api/model";
+import type { TimerPages } from "../../api/queries";
+import { serverNow } from "../../time/clock";
+import { matches, type Filter } from "./filter";
+
+/** New rows counted at most; beyond, "1,000+". */
+export const MAX_NEW = 1000;
+
+type Params = { queryKey: readonly unknown[]; filter: Filter; selecting: boolean };
+
+export function useLiveRows({ queryKey, filter, selecting }: Params): { fresh: number; more: boolean; reset: () => void } {
+  const client = useQueryClient();
+  const [fresh, setFresh] = useState<{ ids: ReadonlySet<string>; more: boolean }>({ ids: new Set(), more: false });
+  const latest = useRef({ queryKey, filter, selecting });
+  latest.current = { queryKey, filter, selecting };
+  const name = JSON.stringify(queryKey);
+
+  useEffect(() => setFresh({ ids: new Set(), more: false }), [name]);
+
+  useEffect(
+    () =>
+      onLive("timers", ({ changed, dropped }) => {
+        const { queryKey: key, filter: wanted, selecting: busy } = latest.current;
+        const pages = client.getQueryData<TimerPages>(key);
+        if (!pages) return;
+        const held = new Set(pages.pages.flatMap((p) => p.items.map((row) => row.id)));
+        if (!busy) {
+          const next = patchRow(pages, new Map(changed.map((row) => [row.id, row])));
+          if (next !== pages) client.setQueryData(key, next);
+        }
+        const news = unseen(changed, held, wanted);
+        if (news.length === 0 && dropped === 0) return;
+        setFresh((before) => {
+          const ids = new Set(before.ids);
+          for (const id of news) if (ids.size < MAX_NEW) ids.add(id);
+          const more = before.more || ids.size >= MAX_NEW || (dropped > 0 && ids.size > 0);
+          return ids.size === before.ids.size && more === before.more ? before : { ids, more };
+        });
+      }),
+    [client],
+  );
+
+  return { fresh: fresh.ids.size, more: fresh.more, reset: () => setFresh({ ids: new Set(), more: false }) };
+}
+
+function unseen(changed: readonly TimerSummary[], held: ReadonlySet<string>, filter: Filter): string[] {
+  const now = serverNow();
+  return changed.filter((row) => !held.has(row.id) && matches(filter, row, now)).map((row) => row.id);
+}

@@ -1,0 +1,85 @@
+import { expect, it } from "vitest";
+
+import { patchRow } from "../src/actions/cache";
+import { addPoint, MAX_POINTS } from "../src/api/live";
+import type { HistoryPoint, TimerSummary } from "../src/api/model";
+import type { TimerPages } from "../src/api/queries";
+import { backoffMs, CAP_MS, FLOOR_MS } from "../src/api/backoff";
+import { groupDead, hostOf } from "../src/pages/compensations/groups";
+import { dueRange, filterOf, freeze, matches, queryOf } from "../src/pages/timers/filter";
+import { parseSearch, stringifySearch } from "../src/ui/address";
+
+const NOW = Date.parse("2026-11-30T12:00:00.000Z");
+
+function row(id: string, more: Partial<TimerSummary> = {}): TimerSummary {
+  return { id, type: "t", key: id, state: "scheduled", due_at: "2026-11-30T13:00:00.000Z", attempt: 1, version: 1, ...more };
+}
+
+const pages = (...rows: TimerSummary[][]): TimerPages => ({ pages: rows.map((items) => ({ items })), pageParams: rows.map(() => undefined) });
+
+it("changes held rows where they stand, adds none, and never goes back a version", () => {
+  const before = pages([row("a"), row("b", { version: 5 })], [row("c")]);
+  const told = [row("c", { version: 2, state: "closed" }), row("b", { version: 4, state: "failed" }), row("z")];
+  const after = patchRow(before, new Map(told.map((r) => [r.id, r])));
+  expect(after.pages.flatMap((p) => p.items).map((r) => `${r.id} ${r.state}`)).toEqual(["a scheduled", "b scheduled", "c closed"]);
+  expect(patchRow(before, new Map([["z", row("z")]]))).toBe(before);
+});
+
+it("holds a bounded number of points, in order, each second once", () => {
+  let all: readonly HistoryPoint[] = [];
+  for (let n = 0; n < MAX_POINTS + 50; n += 1) {
+    const stats = { now: new Date(NOW + n * 1000).toISOString(), rates: { closed: n } };
+    all = addPoint(addPoint(all, stats), stats);
+  }
+  expect(all).toHaveLength(MAX_POINTS);
+  expect(all.at(-1)?.closed).toBe(MAX_POINTS + 49);
+});
+
+it("keeps keys as text in the address, whatever they look like", () => {
+  for (const key of ["007", "9007199254740993", "true", "a=b&c", "ключ", "%2F/", "+1 2"]) {
+    expect(parseSearch(stringifySearch({ key }))["key"]).toBe(key);
+  }
+  expect(stringifySearch({ a: undefined, b: "" })).toBe("");
+});
+
+it("asks the server for what it can filter, and freezes relative ranges for a link", () => {
+  const filter = filterOf({ state: "overdue", due: "1h", key: "A17" }, NOW);
+  const range = { due_after: "2026-11-30T12:00:00.000Z", due_before: "2026-11-30T13:00:00.000Z" };
+  expect(queryOf(filter)).toMatchObject({ state: "scheduled", expired: true, key: "A17", ...range });
+  expect(freeze({ due: "1h" }, NOW)["due"]).toBe("2026-11-30T12:00:00.000Z..2026-11-30T13:00:00.000Z");
+  expect(dueRange("..2026-11-30T13:00:00.000Z", NOW)).toEqual({ due_before: "2026-11-30T13:00:00.000Z" });
+  expect(dueRange("rubbish..<script>", NOW)).toEqual({});
+});
+
+it("counts as new only what the view would show", () => {
+  const overdue = filterOf({ state: "overdue" }, NOW);
+  expect(matches(overdue, row("a", { due_at: "2026-11-30T11:59:00.000Z" }), NOW)).toBe(true);
+  expect(matches(overdue, row("a"), NOW)).toBe(false);
+  expect(matches(filterOf({ state: "failed", type: "t" }, NOW), row("a", { state: "failed" }), NOW)).toBe(true);
+  expect(matches(filterOf({ type: "other" }, NOW), row("a"), NOW)).toBe(false);
+});
+
+it("waits longer and longer for a server that is away, with jitter, and never over 30 s", () => {
+  expect(backoffMs(0, () => 1)).toBe(FLOOR_MS);
+  expect(backoffMs(3, () => 1)).toBe(4000);
+  expect(backoffMs(100, () => 1)).toBe(CAP_MS);
+  expect(backoffMs(100, () => 0)).toBe(FLOOR_MS);
+});
+
+it("finds the host that failed, and groups the dead by it, oldest first", () => {
+  const dead = (id: string, message: string, at: string) => ({
+    id, timer_id: "t", kind: "release", state: "dead" as const, attempt: 12, settled_at: at, last_error: { class: "downstream", message },
+  });
+  const groups = groupDead([
+    dead("1", "could not reach https://user:pw@Inventory.example:8443/x: refused", "2026-11-30T11:00:00Z"),
+    dead("2", "503 from coupons.example:9000", "2026-11-30T10:00:00Z"),
+    dead("3", "GET https://inventory.example:8443/y timed out", "2026-11-30T10:30:00Z"),
+    dead("4", "no money", "2026-11-30T11:30:00Z"),
+  ]);
+  expect(groups.map((g) => [g.host, g.rows.length])).toEqual([
+    ["coupons.example:9000", 1],
+    ["inventory.example:8443", 2],
+    [undefined, 1],
+  ]);
+  expect(hostOf({ host: "said.example", last_error: { class: "downstream", message: "http://other.example" } })).toBe("said.example");
+});

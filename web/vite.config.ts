@@ -1,0 +1,15 @@
+import react from "@vitejs/plugin-react";
+import { defineConfig } from "vite";
+
+// The server replaces the nonce's placeholder in every answer; see `src/console.rs` at the repository's root.
+export default defineConfig({
+  plugins: [react()],
+  html: { cspNonce: "__CSP_NONCE__" },
+  build: {
+    target: "es2022",
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+    sourcemap: false,
+    chunkSizeWarningLimit: 700,
+  },
+});
