@@ -1,6 +1,6 @@
 # What one does with this repository. `make` alone says what there is.
 .DEFAULT_GOAL := help
-.PHONY: help run test soak build plugins console fmt lint setup
+.PHONY: help run test soak build plugins console e2e fmt lint setup
 
 help: ## Show this.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +43,13 @@ console: web/dist/index.html ## Build the web console into web/dist, to be embed
 web/dist/index.html: $(CONSOLE)
 	scripts/setup.sh node_js
 	cd web && npm ci --no-audit --no-fund && npm run build
+
+# The console in a browser, against a server of its own.
+e2e: console ## Test the console in a browser.
+	scripts/setup.sh browser
+	cd web && npm test
+	$(MAKE) --no-print-directory plugins
+	node --test --test-concurrency=1 tests/e2e/*.test.mjs
 
 fmt: ## Format all code.
 	cargo fmt --all

@@ -72,6 +72,11 @@ node_js() {
     new_node || fail "the console needs Node.js 20.19 or later, with npm: https://nodejs.org"
 }
 
+# Drives the console in tests.
+browser() {
+    has chromium || apt_install chromium
+}
+
 # Runs the tests side by side. `cargo test` does without it.
 nextest() {
     has cargo-nextest && return

@@ -5,7 +5,7 @@ import { addPoint, MAX_POINTS } from "../src/api/live";
 import type { HistoryPoint, TimerSummary } from "../src/api/model";
 import type { TimerPages } from "../src/api/queries";
 import { backoffMs, CAP_MS, FLOOR_MS } from "../src/api/backoff";
-import { groupDead, hostOf } from "../src/pages/compensations/groups";
+import { groupDead, hostOf, onlyHosts } from "../src/pages/compensations/groups";
 import { dueRange, filterOf, freeze, matches, queryOf } from "../src/pages/timers/filter";
 import { parseSearch, stringifySearch } from "../src/ui/address";
 
@@ -81,5 +81,10 @@ it("finds the host that failed, and groups the dead by it, oldest first", () => 
     ["inventory.example:8443", 2],
     [undefined, 1],
   ]);
+  const types = [{ name: "t", revision: 2, digest: "d", grants: ["http:only.example"] }, { name: "two", revision: 1, digest: "d", grants: ["http:a", "http:b"] }];
+  const silent = { last_error: { class: "permanent", message: "was answered 404" } };
+  expect(hostOf({ ...silent, type: "t", revision: 2 }, onlyHosts(types))).toBe("only.example");
+  expect(hostOf({ ...silent, type: "t", revision: 1 }, onlyHosts(types))).toBeUndefined();
+  expect(hostOf({ ...silent, type: "two", revision: 1 }, onlyHosts(types))).toBeUndefined();
   expect(hostOf({ host: "said.example", last_error: { class: "downstream", message: "http://other.example" } })).toBe("said.example");
 });

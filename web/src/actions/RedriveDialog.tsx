@@ -13,6 +13,7 @@ import { absolute } from "../time/format";
 import { actions, compensations as words } from "../text";
 import { count, plural } from "../text/format";
 import { hostOf } from "../pages/compensations/groups";
+import { useOnlyHosts } from "../pages/compensations/useOnlyHosts";
 import { zone } from "../ui/prefs";
 import { Mono, shorten } from "../ui/text";
 import { toast } from "../ui/toast";
@@ -94,7 +95,8 @@ async function redrive(row: Compensation, body: { note: string }): Promise<Resul
 function Lane({ rows }: { rows: Compensation[] }) {
   const stats = useValue(latestStats);
   const z = useValue(zone);
-  const hosts = [...new Set(rows.map((r) => hostOf(r) ?? words.group.noHost))].slice(0, 5);
+  const only = useOnlyHosts();
+  const hosts = [...new Set(rows.map((r) => hostOf(r, only) ?? words.group.noHost))].slice(0, 5);
   const kinds = new Set(rows.map((r) => r.kind));
   const open = stats?.breakers?.filter((b) => b.state !== "closed" && (b.kind === undefined || kinds.has(b.kind)));
   return (

@@ -4,7 +4,7 @@ import { useState } from "react";
 
 import { call } from "../api/http";
 import type { Timer, TimerSummary } from "../api/model";
-import { isStatus } from "../api/problem";
+import { isStatus, Problem } from "../api/problem";
 import { summary, timerPath, useType } from "../api/queries";
 import { useValue } from "../api/store";
 import { serverNow } from "../time/clock";
@@ -19,7 +19,7 @@ import { tookIn } from "./cache";
 import { cli } from "./command";
 import { Frame, Reason } from "./frame";
 import { Changed, Refused } from "./outcome";
-import type { TimerAction } from "./rules";
+import { isFinal, type TimerAction } from "./rules";
 import { WhenFields, whenRequest, type When } from "./When";
 
 type Props = { action: TimerAction; timer: TimerSummary; onClose: () => void };
@@ -64,6 +64,8 @@ export function TimerDialog({ action, timer, onClose }: Props) {
     try {
       const { data } = await call<Timer>(timerPath(timer.id));
       tookIn(client, data);
+      // What has ended meanwhile cannot be asked for again: the winner is shown at once.
+      if (isFinal(data.state)) return setError(new Problem(409, { code: "too_late", timer: data }));
       setBefore(seen);
       setSeen(summary(data));
     } catch (failure) {
@@ -87,7 +89,7 @@ export function TimerDialog({ action, timer, onClose }: Props) {
       notice={
         <>
           {before ? <Changed before={before} after={seen} /> : null}
-          {error ? <Refused error={error} verb={actions.names[action]} /> : null}
+          {error ? <Refused error={error} verb={actions.names[action]} right={action} /> : null}
         </>
       }
       onSubmit={() => void submit()}

@@ -1,6 +1,7 @@
 /** Why an action was not done, with both sides where somebody else was first. */
 import type { Timer, TimerSummary } from "../api/model";
 import { Problem } from "../api/problem";
+import type { Right } from "../api/rights";
 import { actions, states } from "../text";
 import { ErrorPanel } from "../ui/Panel";
 import { Badge, TimerBadge } from "../ui/State";
@@ -75,7 +76,7 @@ export function reasonOf(timer: Timer): string | undefined {
   return undefined;
 }
 
-export function Refused({ error, verb }: { error: unknown; verb: string }) {
+export function Refused({ error, verb, right }: { error: unknown; verb: string; right: Right }) {
   if (error instanceof Problem && error.code === "too_late" && error.body.timer) {
     return <TooLate verb={verb} winner={error.body.timer} />;
   }
@@ -87,5 +88,5 @@ export function Refused({ error, verb }: { error: unknown; verb: string }) {
       </div>
     );
   }
-  return <ErrorPanel error={error} />;
+  return <ErrorPanel error={error} right={right} />;
 }

@@ -16,3 +16,7 @@ const FROM: Record<TimerAction, readonly State[]> = {
 export function allowed(action: TimerAction, state: State): boolean {
   return FROM[action].includes(state);
 }
+
+export function isFinal(state: State): boolean {
+  return state === "closed" || state === "skipped" || state === "resolved" || state === "cancelled";
+}

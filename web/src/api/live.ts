@@ -88,6 +88,7 @@ async function run(signal: AbortSignal): Promise<void> {
   let first = true;
   while (!signal.aborted) {
     liveState.set("connecting");
+    let refused = false;
     try {
       await readStream(
         "/v1/events/stream",
@@ -104,6 +105,7 @@ async function run(signal: AbortSignal): Promise<void> {
       );
     } catch (error) {
       if (signal.aborted) return;
+      refused = error instanceof Problem;
       if (error instanceof Problem) {
         answered();
         if (error.status === 404 || error.status === 501 || error.status === 405) {
@@ -116,8 +118,9 @@ async function run(signal: AbortSignal): Promise<void> {
     if (signal.aborted) return;
     first = false;
     liveState.set("waiting");
-    // A stream that was cut may mean only a restart: whether the server is away shows in the next attempt.
-    if (attempt > 0) unanswered();
+    // A stream that was cut may mean only a restart: whether the server is away shows in the next attempt. One that says
+    // no is not away.
+    if (attempt > 0 && !refused) unanswered();
     await sleep(backoffMs(attempt), signal);
     attempt += 1;
   }

@@ -121,7 +121,7 @@ export const timer = {
     lateBy: (text: string) => `${text} after due`,
   },
   payload: "Payload",
-  outcome: "Outcome",
+  outcome: "What was recorded",
   labels: "Labels",
   noLabels: "No labels",
   compensations: "Compensations",

@@ -13,6 +13,7 @@ import { checkedAt, Loaded, NoMatch, NothingWrong } from "../../ui/Panel";
 import { Foreign } from "../../ui/text";
 import { Ago } from "../../ui/Time";
 import { groupDead, type Group } from "./groups";
+import { useOnlyHosts } from "./useOnlyHosts";
 
 type Props = { search: Search; set: (patch: Search, how?: { push?: boolean }) => void };
 
@@ -20,7 +21,8 @@ export function Groups({ search, set }: Props) {
   const client = useQueryClient();
   const query = { type: search["type"], kind: search["kind"] };
   const read = useDeadCompensations(query);
-  const groups = useMemo(() => groupDead(read.data?.items ?? []), [read.data]);
+  const only = useOnlyHosts();
+  const groups = useMemo(() => groupDead(read.data?.items ?? [], only), [read.data, only]);
   const [chosen, setChosen] = useState<Group>();
   useEffect(
     () =>

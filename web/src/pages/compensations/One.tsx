@@ -14,6 +14,7 @@ import { Badge } from "../../ui/State";
 import { Fact, Facts, Foreign, Mono, shorten } from "../../ui/text";
 import { Ago, At, Countdown } from "../../ui/Time";
 import { hostOf } from "./groups";
+import { useOnlyHosts } from "./useOnlyHosts";
 
 export function CompensationPage() {
   const { id } = useParams({ strict: false }) as { id: string };
@@ -24,7 +25,7 @@ export function CompensationPage() {
 
 function One({ row }: { row: Compensation }) {
   const [redriving, setRedriving] = useState(false);
-  const host = hostOf(row);
+  const host = hostOf(row, useOnlyHosts());
   return (
     <>
       <header className="page-head">

@@ -15,13 +15,14 @@ import { ErrorPanel, NoMatch, NothingYet, Skeleton } from "../../ui/Panel";
 import { Badge } from "../../ui/State";
 import { Foreign, shorten } from "../../ui/text";
 import { Ago } from "../../ui/Time";
-import { diedAt, hostOf } from "./groups";
+import { diedAt, hostOf, type OnlyHosts } from "./groups";
+import { useOnlyHosts } from "./useOnlyHosts";
 
 type Props = { search: Search; set: (patch: Search, how?: { push?: boolean }) => void };
 
 /** Host, error and age are told apart here, among the rows that the server sent. `-` stands for no host. */
-export function passes(row: Compensation, search: Search, nowMs: number): boolean {
-  if (search["host"] !== undefined && (hostOf(row) ?? "-") !== search["host"]) return false;
+export function passes(row: Compensation, search: Search, nowMs: number, only?: OnlyHosts): boolean {
+  if (search["host"] !== undefined && (hostOf(row, only) ?? "-") !== search["host"]) return false;
   if (search["error"] && row.last_error?.class !== search["error"]) return false;
   const age = search["age"] ? parseDuration(search["age"]) : undefined;
   return age === undefined || nowMs - diedAt(row) >= age;
@@ -32,11 +33,12 @@ export function Rows({ search, set }: Props) {
   const state = search["state"] === "all" ? undefined : (search["state"] ?? "dead");
   const query = useMemo(() => ({ state, type: search["type"], kind: search["kind"] }), [state, search["type"], search["kind"]]);
   const read = useCompensations(query, search["cursor"]);
+  const only = useOnlyHosts();
   const { hasNextPage, isFetchingNextPage, fetchNextPage } = read;
   const rows = useMemo(() => {
     const now = serverNow();
-    return (read.data?.pages ?? []).flatMap((p) => p.items).filter((row) => passes(row, search, now));
-  }, [read.data, search]);
+    return (read.data?.pages ?? []).flatMap((p) => p.items).filter((row) => passes(row, search, now, only));
+  }, [read.data, search, only]);
   const [selected, setSelected] = useState<ReadonlyMap<string, Compensation>>(new Map());
   const [redriving, setRedriving] = useState<Compensation[]>();
   const onNearEnd = useCallback(() => {

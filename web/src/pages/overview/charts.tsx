@@ -13,7 +13,8 @@ import { zone } from "../../ui/prefs";
 import { useZoneName } from "../../ui/Time";
 import { historyPoints, joined, present } from "./series";
 
-type Props = { stats: Stats | undefined; history: Stats | undefined };
+/** `why` says why there is nothing to show. */
+type Props = { stats: Stats | undefined; history: Stats | undefined; why: string };
 
 const GOAL_MS = 50;
 /** Rows of a chart's table: the latest. */
@@ -35,7 +36,7 @@ function usePoints(history: Stats | undefined): HistoryPoint[] {
   return useMemo(() => joined(historyPoints(history), live), [history, live]);
 }
 
-export function RatePanel({ stats, history }: Props) {
+export function RatePanel({ stats, history, why }: Props) {
   const all = usePoints(history);
   const z = useValue(zone);
   const zoneName = useZoneName();
@@ -49,7 +50,7 @@ export function RatePanel({ stats, history }: Props) {
   return (
     <Panel title={overview.rate.title} aside={<span className="small">{overview.rate.unit}</span>}>
       {all.length < 2 ? (
-        <p className="quiet">{stats ? overview.collecting : overview.absent}</p>
+        <p className="quiet">{stats ? overview.collecting : why}</p>
       ) : (
         <Chart
           label={overview.rate.sum}
@@ -86,7 +87,7 @@ export function RatePanel({ stats, history }: Props) {
   );
 }
 
-export function LatenessPanel({ stats, history }: Props) {
+export function LatenessPanel({ stats, history, why }: Props) {
   const all = usePoints(history);
   const z = useValue(zone);
   const zoneName = useZoneName();
@@ -130,14 +131,14 @@ export function LatenessPanel({ stats, history }: Props) {
           }
         />
       ) : null}
-      <ByType stats={stats} />
+      <ByType stats={stats} why={why} />
     </Panel>
   );
 }
 
-function ByType({ stats }: { stats: Stats | undefined }) {
+function ByType({ stats, why }: { stats: Stats | undefined; why: string }) {
   const fired = stats?.types?.filter((t) => t.lateness_p99_ms !== undefined);
-  if (!stats?.types) return <p className="quiet">{overview.absent}</p>;
+  if (!stats?.types) return <p className="quiet">{stats ? common.unknown : why}</p>;
   if (!fired || fired.length === 0) return <p className="quiet">{overview.lateness.none}</p>;
   const rows = [...fired].sort((a, b) => (b.lateness_p99_ms ?? 0) - (a.lateness_p99_ms ?? 0)).slice(0, 10);
   return (

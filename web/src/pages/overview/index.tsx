@@ -5,7 +5,7 @@ import { CircleCheck, TriangleAlert } from "lucide-react";
 import { latestStats } from "../../api/live";
 import type { Stats } from "../../api/model";
 import { isStatus } from "../../api/problem";
-import { useStats } from "../../api/queries";
+import { useProbedStats, useStats } from "../../api/queries";
 import { useValue } from "../../api/store";
 import { absolute } from "../../time/format";
 import { common, overview } from "../../text";
@@ -24,19 +24,23 @@ export function OverviewPage() {
   usePageTitle(overview.title);
   const read = useStats();
   const live = useValue(latestStats);
-  const stats = newest(live, read.data);
-  const absent = !stats && isStatus(read.error, 404);
+  const told = newest(live, read.data);
+  const absent = !told && isStatus(read.error, 404);
+  const probed = useProbedStats(absent);
+  const stats = told ?? probed.data;
+  const why = absent ? overview.absent : read.error ? overview.notRead : common.loading;
   return (
     <>
       <header className="page-head">
         <h1>{overview.title}</h1>
       </header>
+      {absent && probed.error ? <ErrorPanel error={probed.error} onRetry={() => void probed.refetch()} right="reader" /> : null}
       {read.error && !absent ? <ErrorPanel error={read.error} onRetry={() => void read.refetch()} right="reader" /> : null}
       {!stats && read.isPending ? <Skeleton lines={2} /> : <Problems stats={stats} />}
       <Figures stats={stats} />
       <div className="columns">
-        <RatePanel stats={stats} history={read.data} />
-        <LatenessPanel stats={stats} history={read.data} />
+        <RatePanel stats={told} history={read.data} why={why} />
+        <LatenessPanel stats={told} history={read.data} why={why} />
       </div>
       <ForecastPanel />
     </>
@@ -98,7 +102,7 @@ function Figures({ stats }: { stats: Stats | undefined }) {
                 <Foreign>{shorten(oldest.key, 30)}</Foreign>
               </Link>
             </>
-          ) : stats?.overdue ? (
+          ) : stats?.overdue?.count === 0 ? (
             <span className="figure-value">{overview.figures.none}</span>
           ) : (
             <span className="figure-value">

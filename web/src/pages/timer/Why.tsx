@@ -9,15 +9,14 @@ import { useNow } from "../../time/clock";
 import { numberText } from "../../api/lossless";
 import { meanings, timer as words } from "../../text";
 import { reasonOf } from "../../actions/outcome";
+import { isFinal } from "../../actions/rules";
 import { Loaded, Panel } from "../../ui/Panel";
 import { lookOf } from "../../ui/State";
 import { Foreign } from "../../ui/text";
 import { At } from "../../ui/Time";
 
-const FINAL = ["closed", "skipped", "resolved", "cancelled"];
-
 export function Why({ timer }: { timer: Timer }) {
-  const final = FINAL.includes(timer.state);
+  const final = isFinal(timer.state);
   const read = useExplanation(timer.id, !final);
   if (final) return <Settled timer={timer} />;
   if (isStatus(read.error, 404, 405) && !read.data) return <Known timer={timer} />;

@@ -1,0 +1,218 @@
+/** Each page: what it shows, in both themes, on a phone, with hostile text, with nothing, and without the right. */
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+
+import { openBrowser, Tab } from "./support/browser.mjs";
+import { order, Server } from "./support/server.mjs";
+import { Shop } from "./support/shop.mjs";
+
+const SCRIPT = "<script>document.title='owned'</script>";
+const RTL = "طلب-١٧ \u202Eevil";
+const LONG = "k".repeat(253) + "END";
+const FAR = "9999-12-31T23:59:59.000Z";
+
+let server, browser, shop, ids;
+
+before(async () => {
+  [server, browser, shop] = await Promise.all([Server.start(), openBrowser(), Shop.start()]);
+  ids = await seed();
+});
+
+after(async () => {
+  await browser?.close();
+  await server?.stop();
+  await shop?.stop();
+});
+
+async function register(key, more = {}) {
+  const timer = await server.call("POST", "/v1/timers", { type: "order-timeout", key, payload: order(key.slice(0, 60)), delay: "1h", ...more });
+  return timer.id;
+}
+
+async function seed() {
+  await shop.type(server, "refused");
+  shop.status = 404;
+  shop.says = `no such thing ${SCRIPT}`;
+  const all = {
+    A17: await register("A17", { delay: "500ms" }),
+    paid: await register("paid"),
+    script: await register(SCRIPT, { labels: { note: SCRIPT } }),
+    rtl: await register(RTL),
+    long: await register(LONG),
+    far: await register("far", { due_at: FAR, delay: undefined }),
+    days: await register("days25", { delay: "25d" }),
+    dead: await register("dead", { type: "refused", delay: "500ms" }),
+  };
+  await server.call("POST", `/v1/timers/${all.paid}/resolve`, { reason: "paid by card" });
+  await server.until(`/v1/timers/${all.A17}`, (t) => t.state === "closed");
+  await server.until(`/v1/compensations?timer_id=${all.dead}`, (p) => p.items.some((c) => c.state === "dead"));
+  return all;
+}
+
+const PAGES = () => [
+  ["overview", "/", "Rate and outcomes"],
+  ["timers", "/timers", "days25"],
+  ["timer", `/timers/${ids.A17}`, "Timeline"],
+  ["hostile", `/timers/${ids.script}`, "Timeline"],
+  ["long", `/timers/${ids.long}`, "END"],
+  ["register", "/timers/new", "The call"],
+  ["types", "/types", "order-timeout-checked"],
+  ["type", "/types/refused", "What it may do"],
+  ["schema", "/types/refused/schema", "order_id"],
+  ["revisions", "/types/refused/revisions", "In compensations"],
+  ["dry-run", "/types/refused/dry-run", "no effects"],
+  ["upload", "/types/upload", "Choose a file"],
+  ["groups", "/compensations", "Redrive group"],
+  ["dead", "/compensations?state=dead", "Latest error"],
+];
+
+for (const [theme, dark, width] of [["light", false, 1280], ["dark", true, 1280], ["phone", false, 360]]) {
+  test(`every page is accessible and fits, ${theme}`, { timeout: 600_000 }, async () => {
+    const tab = await Tab.open(browser, server, { dark, width, height: width === 360 ? 740 : 800 });
+    for (const [name, where, shows] of PAGES()) {
+      await tab.go(where);
+      await tab.page.getByText(shows).first().waitFor({ state: "attached" });
+      await tab.page.waitForLoadState("load");
+      await tab.page.waitForTimeout(400);
+      await tab.shot(`${name}-${theme}`);
+      await tab.fits(`${name} (${theme})`);
+      await tab.axe(`${name} (${theme})`);
+    }
+    await tab.close();
+  });
+}
+
+test("the token leaves the address and lasts over a reload; a wrong one asks for another, at the same address", async () => {
+  const tab = await Tab.open(browser, server, { at: `/timers/${ids.A17}` });
+  await tab.sees("Timeline");
+  assert.equal(await tab.page.evaluate(() => location.hash), "");
+  await tab.page.reload();
+  await tab.sees("Timeline");
+  await tab.page.evaluate(() => sessionStorage.setItem("lapse.token", "wrong-wrong-wrong-wrong"));
+  await tab.page.reload();
+  await tab.sees("The server refused the key");
+  await tab.axe("paste page");
+  await tab.page.getByLabel("API key").fill(server.token);
+  await tab.button("Open the console").click();
+  await tab.sees("Timeline");
+  assert.equal(new URL(tab.page.url()).pathname, `/timers/${ids.A17}`);
+  await tab.close();
+});
+
+test("search finds A17 from anywhere, and its page tells the outcome", async () => {
+  const tab = await Tab.open(browser, server);
+  await tab.page.getByRole("heading", { name: "Overview" }).waitFor();
+  await tab.page.keyboard.press("/");
+  await tab.page.keyboard.type("A17");
+  await tab.page.keyboard.press("Enter");
+  await tab.page.getByRole("heading", { name: "A17" }).waitFor();
+  await tab.sees("It expired and its plugin closed it");
+  await tab.sees("Closed");
+  await tab.close();
+});
+
+test("a filtered view is the same after a reload", async () => {
+  const tab = await Tab.open(browser, server, { at: "/timers" });
+  await tab.page.getByLabel("State", { exact: true }).selectOption("scheduled");
+  await tab.page.getByLabel("Key", { exact: true }).fill("days25");
+  await tab.page.keyboard.press("Enter");
+  await tab.page.waitForURL(/key=days25/);
+  const rows = () => tab.page.locator("tr[data-row] .col-key a").allTextContents();
+  await tab.page.waitForFunction(() => document.querySelectorAll("tr[data-row]").length === 1);
+  const seen = await rows();
+  await tab.page.reload();
+  await tab.page.locator("tr[data-row]").first().waitFor();
+  assert.deepEqual(await rows(), seen);
+  assert.deepEqual(seen, ["days25"]);
+  assert.equal(await tab.page.getByLabel("State", { exact: true }).inputValue(), "scheduled");
+  await tab.close();
+});
+
+test("hostile text is text: scripts, right-to-left, long keys, plugin messages", async () => {
+  const tab = await Tab.open(browser, server, { at: "/timers" });
+  await tab.page.locator(".col-key a", { hasText: SCRIPT }).waitFor();
+  await tab.page.locator(".col-key a", { hasText: "طلب" }).waitFor();
+  await tab.page.locator(".col-key a", { hasText: SCRIPT }).click();
+  await tab.page.getByRole("heading", { name: SCRIPT }).waitFor();
+  await tab.sees(`note=${SCRIPT}`);
+  assert.notEqual(await tab.page.title(), "owned");
+  await tab.go("/compensations?state=dead");
+  await tab.page.locator(".col-error").nth(1).waitFor();
+  assert.notEqual(await tab.page.title(), "owned");
+  // A key that no path can hold has its page by type and key all the same.
+  await tab.go(`/types/order-timeout/timers/${encodeURIComponent(SCRIPT)}`);
+  await tab.page.waitForURL(new RegExp(ids.script));
+  await tab.close();
+});
+
+test("large integers are exact, formatted and raw", async () => {
+  const { digest } = await server.call("GET", "/v1/types/order-timeout");
+  const big = '{"order_id":"big","user_id":"u","total_amount":9007199254740991,"payment_method":"online","items":[{"sku":"tea","quantity":1}]}';
+  const timer = await server.call("POST", "/v1/timers", `{"type":"order-timeout","key":"big","delay":"1h","payload":${big}}`);
+  assert.ok(digest);
+  const tab = await Tab.open(browser, server, { at: `/timers/${timer.id}` });
+  await tab.sees("9007199254740991");
+  await tab.page.getByRole("button", { name: "Raw" }).first().click();
+  await tab.page.locator("pre", { hasText: "9007199254740991" }).waitFor();
+  await tab.close();
+});
+
+test("the year 9999 and 25 days ahead, at UTC+14, with a browser clock an hour wrong", async () => {
+  const wrong = () => {
+    const real = Date.now.bind(Date);
+    Date.now = () => real() + 3_600_000;
+  };
+  const tab = await Tab.open(browser, server, { at: `/timers/${ids.far}`, timezone: "Pacific/Kiritimati", clock: wrong });
+  await tab.sees("9999-12-31 23:59:59.000 UTC");
+  await tab.go(`/timers/${ids.days}`);
+  await tab.sees("UTC+14");
+  await tab.page.getByText(/^in 2[45] d/).first().waitFor();
+  await tab.go(`/timers/${ids.A17}`);
+  await tab.sees("Timeline");
+  assert.equal(await tab.page.getByText(/^in \d/).count(), 0, "the past reads as the future");
+  await tab.page.keyboard.press("u");
+  await tab.page.getByRole("button", { name: /Times in UTC\./ }).waitFor();
+  await tab.close();
+});
+
+test("a reader sees everything, and each action says which role it needs", async () => {
+  const { secret: token } = await server.call("POST", "/v1/keys", { name: "reader", role: "reader" });
+  const tab = await Tab.open(browser, server, { at: `/timers/${ids.days}`, token });
+  await tab.sees("Timeline");
+  const role = await server.call("GET", "/v1/self", undefined, { any: true, token });
+  if (role?.role !== "reader") {
+    // A server that does not tell the role judges each call; the refusal is explained.
+    await tab.button("Cancel timer").click();
+    await tab.page.getByRole("dialog").getByRole("button", { name: "Cancel timer" }).click();
+    await tab.sees("This needs the role producer or above");
+  } else {
+    for (const name of ["Resolve", "Cancel timer", "Reschedule", "Fire now"]) {
+      const button = tab.button(name);
+      assert.equal(await button.getAttribute("aria-disabled"), "true", name);
+      await button.click();
+      assert.equal(await tab.page.getByRole("dialog").count(), 0, name);
+    }
+    await tab.page.getByText("Needs the role producer").first().waitFor({ state: "attached" });
+  }
+  await tab.close();
+});
+
+test("three kinds of empty", async () => {
+  const tab = await Tab.open(browser, server, { at: "/timers?state=overdue" });
+  await tab.page.getByText(/^No overdue timers, checked \d\d:\d\d:\d\d/).waitFor();
+  await tab.go("/timers?key=nothing-has-this-key");
+  await tab.sees("No timer matches these filters.");
+  await tab.button("Clear filters").first().click();
+  await tab.page.locator("tr[data-row]").first().waitFor();
+  await tab.go("/timers/0198c0de-0000-7000-8000-00000000dead");
+  await tab.page.getByRole("alert").waitFor();
+  await tab.sees("not_found");
+  await tab.go("/no-such-page");
+  await tab.sees("There is no page at this address.");
+  await tab.close();
+});
+
+test("an address of another version's file is not a page", async () => {
+  const response = await fetch(`${server.url}/assets/gone.js`, { headers: { accept: "text/html" } });
+  assert.equal(response.status, 404);
+});
