@@ -65,7 +65,7 @@ async fn wait_in_steps(clock: &dyn Clock, at: Timestamp) {
 /// ```
 ///
 /// It runs on the monotonic clock, so that setting the machine's clock changes nothing. It takes the lower bound of the
-/// best answer, gives way by [`DRIFT`] as that grows old, and follows at once when the store's clock itself was set.
+/// best answer, gives way a little (200 ppm) as that grows old, and follows at once when the store's clock itself was set.
 #[derive(Debug)]
 pub struct StoreClock {
     origin: Instant,

@@ -5,7 +5,7 @@
 //!              ─► catch panics ─► route ─► guard (key, rate, role, namespace) ─► handler ─► store, catalog
 //! ```
 //!
-//! A handler extracts, calls one function and maps the answer. Who may call it stands in [`rights`]; the guard looks a
+//! A handler extracts, calls one function and maps the answer. Who may call it stands in `rights`; the guard looks a
 //! call up there by the operation's id in the document, so that a route without an entry is refused.
 
 mod auth;

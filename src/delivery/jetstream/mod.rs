@@ -12,11 +12,11 @@
 //!                  in hand: progress each second ── next() ── done: ack · give_back: NAK at once · closed: ack
 //! ```
 //!
-//! A node that dies stops its progress, and within [`stream::ACK_WAIT`] the server hands its slots to the others. The
+//! A node that dies stops its progress, and within the acknowledgement wait the server hands its slots to the others. The
 //! database is the truth, so a message may be lost, late, doubled or out of order: a slot is a wake-up and no lease.
 //!
 //! While the broker is away or silent, each node runs [`super::local::Local`] over the shards that are its own by
-//! [`super::live`] (`fallback.rs`), and goes back once its slots arrive again. Both at once are harmless.
+//! `super::live` (`fallback.rs`), and goes back once its slots arrive again. Both at once are harmless.
 
 use std::sync::Arc;
 
