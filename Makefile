@@ -12,7 +12,7 @@ run: setup ## Set up what is missing, and run Lapse with its demo shop.
 	cargo run --quiet -- dev
 
 test: plugins ## Everything that must hold: tests, lints, formatting, documentation.
-	@scripts/setup.sh nextest nats
+	@scripts/setup.sh nextest nats postgresql
 	cargo fmt --all --check
 	cd plugins && cargo fmt --all --check
 	cargo clippy --quiet --all-targets -- -D warnings
@@ -20,7 +20,7 @@ test: plugins ## Everything that must hold: tests, lints, formatting, documentat
 	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps
 
 soak: plugins ## The tests that take long: many kills, long outages, millions of rows.
-	@scripts/setup.sh nats
+	@scripts/setup.sh nats postgresql
 	if command -v cargo-nextest >/dev/null; then \
 		LAPSE_SOAK=1 cargo nextest run --no-capture -E 'test(soak)'; \
 	else \

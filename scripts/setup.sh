@@ -108,6 +108,22 @@ nats() {
     rm -rf "$wheel"
 }
 
+# The database that the tests start for themselves. Debian would also make and start one of its own: not here.
+postgresql() {
+    if has initdb || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then return; fi
+    if [ -e /etc/debian_version ]; then
+        apt_install postgresql-common
+        local conf=/etc/postgresql-common/createcluster.conf line='create_main_cluster = false'
+        if [ -w "$conf" ]; then
+            echo "$line" >>"$conf"
+            apt_install postgresql
+            sed -i "\$ { /^$line\$/d }" "$conf"
+            return
+        fi
+    fi
+    apt_install postgresql
+}
+
 # By default what `run` needs; otherwise the tools that are named.
 [ $# -gt 0 ] || set -- rust wasm_target
 for tool in "$@"; do "$tool"; done

@@ -1,8 +1,6 @@
-//! Group commit: one writer, which takes as its next batch whatever arrived while it committed the last. There is no
-//! timer, so an idle store writes at once, and a busy one in large batches.
-//!
-//! A driver with several lanes would run several of these tasks over the same queues; nothing but [`Group::start`] knows
-//! that there is one.
+//! Group commit: a writer takes as its next batch whatever arrived while it committed the last. There is no timer, so an
+//! idle store writes at once, and a busy one in large batches. A driver says in how many lanes it writes: each has a
+//! writer of its own over the queues of its classes.
 
 use std::{
     collections::VecDeque,
@@ -65,10 +63,17 @@ struct Queues {
 
 struct Inner {
     queues: Mutex<Queues>,
-    arrived: Notify,
+    /// One for each of the driver's lanes.
+    lanes: Vec<Running>,
     observers: RwLock<Vec<Arc<dyn Observer>>>,
     limits: Limits,
-    stopped: watch::Sender<bool>,
+    /// Writers that have not ended.
+    running: watch::Sender<usize>,
+}
+
+struct Running {
+    classes: &'static [Class],
+    arrived: Notify,
 }
 
 /// The handles' share of the writer's life: when the last one goes, the writer writes what is queued and ends.
@@ -87,15 +92,19 @@ pub(super) struct Group {
 
 impl Group {
     pub(super) fn start(driver: Arc<dyn Driver>, limits: Limits) -> Self {
+        let lanes = driver.lanes();
+        debug_assert_eq!(lanes.concat().len(), Class::ALL.len(), "each class has one lane");
         let inner = Arc::new(Inner {
             queues: Mutex::default(),
-            arrived: Notify::new(),
+            lanes: lanes.iter().map(|classes| Running { classes, arrived: Notify::new() }).collect(),
             observers: RwLock::default(),
             limits,
-            stopped: watch::Sender::new(false),
+            running: watch::Sender::new(lanes.len()),
         });
-        let writer = Writer { inner: Arc::clone(&inner), driver };
-        tokio::spawn(writer.run());
+        for lane in 0..lanes.len() {
+            let writer = Writer { inner: Arc::clone(&inner), driver: Arc::clone(&driver), lane };
+            tokio::spawn(writer.run());
+        }
         Self { handle: Arc::new(Handle(inner)) }
     }
 
@@ -105,75 +114,86 @@ impl Group {
 
     pub(super) async fn submit(&self, op: Op) -> Result<Answer> {
         let bytes = op_bytes(&op);
+        let class = op.class();
         let (answer, answered) = oneshot::channel();
         {
             let mut queues = self.handle.0.queues.lock();
             if queues.stopping {
                 return Err(Error::Stopped);
             }
-            let queue = &mut queues.by_class[op.class() as usize];
+            let queue = &mut queues.by_class[class as usize];
             if queue.len() >= self.handle.0.limits.queue {
                 return Err(Error::Full);
             }
             queue.push_back(Waiting { op, bytes, answer });
         }
-        self.handle.0.arrived.notify_one();
+        self.handle.0.wake(|lane| lane.classes.contains(&class));
         answered.await.unwrap_or_else(|_| Err(Error::OutcomeUnknown("the writer broke off".into())))
     }
 
     /// Writes what is queued, and refuses what comes after.
     pub(super) async fn stop(&self) {
         self.handle.0.refuse_new();
-        let mut stopped = self.handle.0.stopped.subscribe();
+        let mut running = self.handle.0.running.subscribe();
         // An error means that the sender is gone, which it cannot be while this handle holds it.
-        let _ = stopped.wait_for(|stopped| *stopped).await;
+        let _ = running.wait_for(|running| *running == 0).await;
     }
 }
 
 impl Inner {
     fn refuse_new(&self) {
         self.queues.lock().stopping = true;
-        self.arrived.notify_one();
+        self.wake(|_| true);
+    }
+
+    fn wake(&self, which: impl Fn(&Running) -> bool) {
+        self.lanes.iter().filter(|lane| which(lane)).for_each(|lane| lane.arrived.notify_one());
     }
 }
 
 struct Writer {
     inner: Arc<Inner>,
     driver: Arc<dyn Driver>,
+    lane: usize,
 }
 
 impl Drop for Writer {
     /// Also when a driver panics: nobody may wait for an answer that will never come.
     fn drop(&mut self) {
-        let left = {
+        let left: Vec<VecDeque<Waiting>> = {
             let mut queues = self.inner.queues.lock();
             queues.stopping = true;
-            std::mem::take(&mut queues.by_class)
+            self.classes().iter().map(|class| std::mem::take(&mut queues.by_class[*class as usize])).collect()
         };
         for waiting in left.into_iter().flatten() {
             let _ = waiting.answer.send(Err(Error::Stopped));
         }
-        self.inner.stopped.send_replace(true);
+        self.inner.wake(|_| true);
+        self.inner.running.send_modify(|running| *running -= 1);
     }
 }
 
 impl Writer {
+    fn classes(&self) -> &'static [Class] {
+        self.inner.lanes[self.lane].classes
+    }
+
     async fn run(self) {
         loop {
             let batch = {
                 let mut queues = self.inner.queues.lock();
-                let batch = take_batch(&mut queues.by_class, self.inner.limits);
+                let batch = take_batch(&mut queues.by_class, self.classes(), self.inner.limits);
                 if batch.is_empty() && queues.stopping {
                     return;
                 }
-                for class in Class::ALL {
-                    let depth = u32::try_from(queues.by_class[class as usize].len()).unwrap_or(u32::MAX);
+                for class in self.classes() {
+                    let depth = u32::try_from(queues.by_class[*class as usize].len()).unwrap_or(u32::MAX);
                     metrics::gauge!("lapse_store_queue_depth", "class" => class.as_str()).set(depth);
                 }
                 batch
             };
             if batch.is_empty() {
-                self.inner.arrived.notified().await;
+                self.inner.lanes[self.lane].arrived.notified().await;
             } else {
                 self.write(batch).await;
             }
@@ -276,10 +296,10 @@ fn record(operations: usize, elapsed: Duration) {
 }
 
 /// First each class's share, then what is left in order of class; the batch itself is in order of class.
-fn take_batch(queues: &mut [VecDeque<Waiting>; Class::ALL.len()], limits: Limits) -> Vec<Waiting> {
+fn take_batch(queues: &mut [VecDeque<Waiting>; Class::ALL.len()], classes: &[Class], limits: Limits) -> Vec<Waiting> {
     let mut taken: [Vec<Waiting>; Class::ALL.len()] = Default::default();
     let (mut ops, mut bytes) = (0, 0);
-    for class in Class::ALL {
+    for &class in classes {
         let (queue, taken) = (&mut queues[class as usize], &mut taken[class as usize]);
         let most_ops = (limits.batch * share(class) / 100).max(1);
         let most_bytes = limits.batch_bytes * share(class) / 100;
@@ -296,7 +316,7 @@ fn take_batch(queues: &mut [VecDeque<Waiting>; Class::ALL.len()], limits: Limits
         }
         bytes += class_bytes;
     }
-    for class in Class::ALL {
+    for &class in classes {
         let queue = &mut queues[class as usize];
         while let Some(next) = queue.front() {
             if ops >= limits.batch || bytes + next.bytes > limits.batch_bytes {

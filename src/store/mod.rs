@@ -32,7 +32,7 @@ use self::{
     admin::{AdminAnswer, AdminOp},
     group::Group,
     op::{
-        Act, Acted, Answer, Claim, ClaimBacklog, ClaimCompensations, Claimed, FinishCompensation, Inserted, Op,
+        Act, Acted, Answer, Claim, ClaimBacklog, ClaimCompensations, Claimed, Class, FinishCompensation, Inserted, Op,
         Redrive, Redriven, Settled, Settlement,
     },
     read::{Catalogue, CompensationQuery, DueQuery, Page, StoredEvent, TimerQuery},
@@ -68,6 +68,11 @@ pub trait Driver: Send + Sync + 'static {
     /// except for [`Error::OutcomeUnknown`]. [`Error::Data`] means that one of the operations cannot be stored: the
     /// caller halves the batch until that one stands alone.
     async fn write(&self, ops: Arc<Vec<Op>>) -> Result<Vec<Answer>>;
+
+    /// The classes that are written together, each lane beside the others. Each class is in one of them.
+    fn lanes(&self) -> &'static [&'static [Class]] {
+        &[&Class::ALL]
+    }
 
     /// The store's clock.
     async fn now(&self) -> Result<Timestamp>;

@@ -111,8 +111,9 @@ impl From<tokio_postgres::Error> for Fault {
             _ if is_fatal => Self::Broken(told),
             // Data exceptions, constraints, limits of size.
             Some("22" | "23" | "54") => Self::Data(told),
-            // The connection, and a server that starts or stops (57P…; a cancelled statement is 57014).
-            Some("08") => Self::Broken(told),
+            // The connection; its prepared statements, which no longer fit the tables; a server that starts or stops
+            // (57P…; a cancelled statement is 57014).
+            Some("08" | "0A" | "26") => Self::Broken(told),
             Some("57") if *code != SqlState::QUERY_CANCELED => Self::Broken(told),
             _ => Self::Refused(told),
         }

@@ -14,7 +14,7 @@ mod row;
 mod sql;
 mod write;
 
-use std::{collections::HashSet, future::Future, sync::Arc};
+use std::{collections::HashSet, future::Future, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use parking_lot::RwLock;
@@ -51,8 +51,8 @@ use crate::{
 /// Connections for the engine's own reads.
 const ENGINE_READERS: usize = 2;
 
-/// What a read may take beyond its statements' own bound, before its connection is given up.
-const READ_GRACE: std::time::Duration = std::time::Duration::from_secs(5);
+/// What is written side by side, each over a connection of its own.
+const LANES: [&[Class]; 4] = [&[Class::Act, Class::Settle], &[Class::Insert], &[Class::Compensation], &[Class::Admin]];
 
 /// How a database is opened.
 #[derive(Clone)]
@@ -66,7 +66,8 @@ pub struct PostgresParams {
     /// Connections that read for the API; at least one.
     pub readers: usize,
     pub connect_timeout: DurationMs,
-    /// The longest that one statement may take on the server.
+    /// The longest that one statement may take on the server. A read is given up after one and a half times this, a
+    /// transaction after twice.
     pub statement_timeout: DurationMs,
     /// The longest that one may wait for another's lock.
     pub lock_timeout: DurationMs,
@@ -100,9 +101,8 @@ impl PostgresParams {
 }
 
 pub struct Postgres {
-    connector: Arc<Connector>,
-    /// Acts and settlements; inserts; compensations; the rest. In the order of [`Postgres::lane`].
-    lanes: [Pool; 4],
+    /// In the order of [`LANES`].
+    lanes: [Pool; LANES.len()],
     engine: Pool,
     api: Pool,
     chain: Chain,
@@ -111,7 +111,9 @@ pub struct Postgres {
     marks: Marks,
     /// Types that are known to exist; none is ever removed.
     known_types: RwLock<HashSet<i64>>,
-    read_timeout: std::time::Duration,
+    read_timeout: Duration,
+    /// A batch's whole transaction, as this side sees it.
+    transaction_timeout: Duration,
 }
 
 impl Postgres {
@@ -138,18 +140,14 @@ impl Postgres {
             observer: params.observer,
             marks: Marks::new(params.marks),
             known_types: RwLock::default(),
-            read_timeout: wait + READ_GRACE,
-            connector,
+            read_timeout: wait + wait / 2,
+            transaction_timeout: 2 * wait,
         }))
     }
 
     fn lane(&self, class: Class) -> &Pool {
-        match class {
-            Class::Act | Class::Settle => &self.lanes[0],
-            Class::Insert => &self.lanes[1],
-            Class::Compensation => &self.lanes[2],
-            Class::Admin => &self.lanes[3],
-        }
+        let lane = LANES.iter().position(|classes| classes.contains(&class));
+        &self.lanes[lane.unwrap_or(0)]
     }
 
     /// Says that this node lives, and which nodes do: those that said so within `within`.
@@ -239,6 +237,10 @@ async fn check_settings(connector: &Connector, conn: &Conn, chain: &Chain) -> st
 impl Driver for Postgres {
     async fn write(&self, ops: Arc<Vec<Op>>) -> Result<Vec<Answer>> {
         Ok(write::write(self, &ops).await?)
+    }
+
+    fn lanes(&self) -> &'static [&'static [Class]] {
+        &LANES
     }
 
     async fn now(&self) -> Result<Timestamp> {

@@ -30,12 +30,7 @@ static STATEMENTS: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
     statements
 });
 
-/// The statement of this name, such as `timers.insert`.
-pub(super) fn text(name: &str) -> &'static str {
-    STATEMENTS.get(name).unwrap_or_else(|| unreachable!("no statement is named {name}"))
-}
-
-/// Every statement with its name, for a test of their query plans.
+/// Every statement with its name, such as `timers.insert`.
 pub fn statements() -> impl Iterator<Item = (&'static str, &'static str)> {
     STATEMENTS.iter().map(|(name, text)| (name.as_str(), text.as_str()))
 }

@@ -8,6 +8,12 @@ mod group;
 mod migrations;
 mod plans;
 mod postgres;
+mod postgres_audit;
+mod postgres_faults;
+mod postgres_figures;
+mod postgres_migrations;
+mod postgres_plans;
+mod postgres_races;
 mod sqlite;
 mod tampering;
 

@@ -29,12 +29,16 @@ const STARTS_WITHIN: Duration = Duration::from_secs(60);
 /// Starts before giving up, since the free port that was found may be taken by the time it is used.
 const STARTS: usize = 5;
 
+/// Seconds for which nobody must have used the shared server before it is stopped: a run's next test may start late.
+const SHARED_GRACE: &str = "10";
+const OWN_GRACE: &str = "1";
+
 /// The user that the server runs as where tests run as root, which it refuses.
 const USER: &str = "postgres";
 
 pub struct Server {
     root: PathBuf,
-    pub port: u16,
+    port: u16,
     /// Held for the server's life, if it is one test's own.
     lock: Option<File>,
 }
@@ -42,8 +46,9 @@ pub struct Server {
 /// A database that goes with its test.
 pub struct Database {
     pub url: String,
+    port: u16,
+    pub name: String,
     admin: Option<String>,
-    name: String,
     server: Option<Server>,
 }
 
@@ -56,13 +61,19 @@ pub async fn database() -> Database {
     let admin = url(port, "postgres");
     execute(&admin, &format!("DROP DATABASE IF EXISTS {name}")).await;
     execute(&admin, &format!("CREATE DATABASE {name}")).await;
-    Database { url: url(port, &name), admin: Some(admin), name, server: None }
+    Database { url: url(port, &name), port, admin: Some(admin), name, server: None }
 }
 
 /// A database on a server of its own, which the test may kill and restart.
 pub async fn own_server() -> Database {
     let server = tokio::task::spawn_blocking(Server::own).await.unwrap();
-    Database { url: url(server.port, "postgres"), admin: None, name: "postgres".into(), server: Some(server) }
+    Database {
+        url: url(server.port, "postgres"),
+        port: server.port,
+        admin: None,
+        name: "postgres".into(),
+        server: Some(server),
+    }
 }
 
 impl Database {
@@ -72,6 +83,10 @@ impl Database {
 
     pub fn params(&self) -> PostgresParams {
         PostgresParams::new(&self.url, chain())
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// The same database through another port, such as a proxy's.
@@ -119,7 +134,7 @@ impl Server {
         let lock = File::create(&lock_path).unwrap();
         lock.lock_shared().unwrap();
         let port = start(&root);
-        watch(&lock_path, &root, None);
+        watch(&lock_path, OWN_GRACE, &root, None);
         Self { root, port, lock: Some(lock) }
     }
 
@@ -183,7 +198,7 @@ fn shared_port() -> u16 {
             let root = make_root();
             let port = start(&root);
             fs::write(&ready, port.to_string()).unwrap();
-            watch(&here.join("postgres.users"), &root, Some(&ready));
+            watch(&here.join("postgres.users"), SHARED_GRACE, &root, Some(&ready));
             port
         }
     };
@@ -193,14 +208,35 @@ fn shared_port() -> u16 {
     port
 }
 
+/// Makes a database cluster. The first time it is kept, to be copied from then on.
+fn init(root: &Path) {
+    let here = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let version = programs().components().rev().nth(1).map(|c| c.as_os_str().to_owned()).unwrap_or_default();
+    let kept = here.join(format!("postgres-{}", version.display()));
+    fs::create_dir_all(here).unwrap();
+    let making = File::create(here.join("postgres.making")).unwrap();
+    making.lock().unwrap();
+    let data = root.join("data");
+    let copy = |from: &Path, to: &Path| {
+        let copied = Command::new("cp").args(["-a", path(from), path(to)]).status().unwrap();
+        assert!(copied.success(), "{} cannot be copied to {}", from.display(), to.display());
+    };
+    if kept.exists() {
+        return copy(&kept, &data);
+    }
+    let options = ["-U", "postgres", "--auth=trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"];
+    let made = run("initdb", &[&["-D", path(&data)], &options[..]].concat());
+    assert!(made.status.success(), "initdb failed: {}", String::from_utf8_lossy(&made.stderr));
+    let half = kept.with_extension("half");
+    let _ = fs::remove_dir_all(&half);
+    copy(&data, &half);
+    fs::rename(half, kept).unwrap();
+}
+
 /// Makes a database cluster and starts its server.
 fn start(root: &Path) -> u16 {
+    init(root);
     let data = root.join("data");
-    let init = run(
-        "initdb",
-        &["-D", path(&data), "-U", "postgres", "--auth=trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"],
-    );
-    assert!(init.status.success(), "initdb failed: {}", String::from_utf8_lossy(&init.stderr));
     for _ in 0..STARTS {
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
         let conf = format!(
@@ -232,11 +268,11 @@ fn make_root() -> PathBuf {
     root
 }
 
-fn watch(lock: &Path, root: &Path, ready: Option<&Path>) {
+fn watch(lock: &Path, grace: &str, root: &Path, ready: Option<&Path>) {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/postgres_watch.sh");
     let user = if is_root() { USER } else { "-" };
     let mut command = Command::new("setsid");
-    command.args(["sh", script, path(lock), path(programs()), path(root), ready.map_or("-", path), user]);
+    command.args(["sh", script, path(lock), grace, path(programs()), path(root), ready.map_or("-", path), user]);
     quiet(&mut command).spawn().expect("the watcher of PostgreSQL starts");
 }
 

@@ -39,9 +39,6 @@ const MAX_TRIES: u32 = 6;
 /// The wait before a batch is repeated, doubled each time; a random part of it is taken.
 const FIRST_WAIT: Duration = Duration::from_millis(10);
 
-/// A batch's whole transaction, as this side sees it.
-const MAX_TRANSACTION: Duration = Duration::from_secs(20);
-
 /// Taking back what was begun.
 const MAX_ROLLBACK: Duration = Duration::from_secs(2);
 
@@ -103,7 +100,7 @@ async fn go(store: &Postgres, conn: &Conn, ops: &[Op]) -> Result<Vec<Answer>, Fa
         conn.command("COMMIT").await.map_err(Fault::at_commit)?;
         Ok::<_, Fault>((answers, batch.scans))
     };
-    let (answers, scans) = match tokio::time::timeout(MAX_TRANSACTION, transaction).await {
+    let (answers, scans) = match tokio::time::timeout(store.transaction_timeout, transaction).await {
         Ok(done) => done?,
         Err(_) if committing.load(Ordering::Relaxed) => {
             return Err(Fault::Unknown("the database did not answer the commit in time".into()));

@@ -1,0 +1,318 @@
+//! PostgreSQL that goes away, hangs, or changes its role; connections that break at each step.
+
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU8, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use lapse::{
+    domain::{
+        time::DurationMs,
+        timer::{Due, State, Timer},
+    },
+    store::{
+        Driver as _, Error,
+        op::{Inserted, Settled},
+        postgres::{Postgres, PostgresParams, migrate_up},
+    },
+};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+};
+
+use super::{
+    bed::{Bed, close, compensation, secs, settlement},
+    postgres::{overdue, real_bed},
+};
+use crate::support::{
+    postgres::{database, own_server},
+    proxy::{Proxy, Way},
+};
+
+/// Long enough for a slow machine; what waits for it fails.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const THROUGH: u8 = 0;
+/// The connection is cut in place of the next commit.
+const BEFORE: u8 = 1;
+/// It is cut once the server has carried the next commit out, and its answer is swallowed.
+const BEHIND: u8 = 2;
+
+/// A proxy that knows a commit when it sees one.
+async fn commit_cutter(target: u16) -> (u16, Arc<AtomicU8>) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let cut = Arc::new(AtomicU8::new(THROUGH));
+    let armed = Arc::clone(&cut);
+    tokio::spawn(async move {
+        loop {
+            let (client, _) = listener.accept().await.unwrap();
+            let server = TcpStream::connect((Ipv4Addr::LOCALHOST, target)).await.unwrap();
+            tokio::spawn(carry(client, server, Arc::clone(&armed)));
+        }
+    });
+    (port, cut)
+}
+
+async fn carry(client: TcpStream, server: TcpStream, cut: Arc<AtomicU8>) {
+    let (mut from_client, mut to_client) = client.into_split();
+    let (mut from_server, mut to_server) = server.into_split();
+    let swallow = Arc::new(AtomicBool::new(false));
+    let swallowing = Arc::clone(&swallow);
+    let back = tokio::spawn(async move {
+        let mut buffer = vec![0; 64 * 1024];
+        while let Ok(read @ 1..) = from_server.read(&mut buffer).await {
+            if swallowing.load(Ordering::SeqCst) || to_client.write_all(&buffer[..read]).await.is_err() {
+                break;
+            }
+        }
+    });
+    let mut buffer = vec![0; 64 * 1024];
+    while let Ok(read @ 1..) = from_client.read(&mut buffer).await {
+        let is_commit = buffer[..read].windows(7).any(|w| w == b"COMMIT\0");
+        match if is_commit { cut.swap(THROUGH, Ordering::SeqCst) } else { THROUGH } {
+            BEFORE => break,
+            BEHIND => {
+                swallow.store(true, Ordering::SeqCst);
+                to_server.write_all(&buffer[..read]).await.unwrap();
+                // Ends with the commit's answer.
+                back.await.unwrap();
+                return;
+            }
+            _ => {
+                if to_server.write_all(&buffer[..read]).await.is_err() {
+                    break;
+                }
+            }
+        }
+    }
+    back.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_without_an_answer_has_an_unknown_outcome() {
+    let database = database().await;
+    let (port, cut) = commit_cutter(database.port()).await;
+    let (bed, _) = real_bed(PostgresParams { url: database.url_at(port), ..database.params() }).await;
+    for (n, when) in [BEFORE, BEHIND].into_iter().enumerate() {
+        let new = bed.new_timer(&format!("order-{n}"), Due::At("2026-01-01T00:00:00Z".parse().unwrap()));
+        cut.store(when, Ordering::SeqCst);
+        let answer = bed.store.insert(new.clone()).await;
+        assert!(matches!(answer, Err(Error::OutcomeUnknown(_))), "{answer:?}");
+        let there = bed.store.read().timer_by_key(bed.type_id, new.key.clone()).await.unwrap();
+        assert_eq!(there.is_some(), when == BEHIND);
+        // Asked again, it is the same registration.
+        let timer = match (when, bed.store.insert(new).await.unwrap()) {
+            (BEFORE, Inserted::Created(timer)) | (BEHIND, Inserted::Same(timer)) => timer,
+            other => panic!("{other:?}"),
+        };
+
+        let mut closing = settlement(&timer, close());
+        closing.compensations = vec![compensation("release", 1)];
+        cut.store(when, Ordering::SeqCst);
+        let answer = bed.store.settle(closing.clone()).await;
+        assert!(matches!(answer, Err(Error::OutcomeUnknown(_))), "{answer:?}");
+        match (when, bed.store.settle(closing).await.unwrap()) {
+            (BEFORE, Settled::Done { .. }) => {}
+            (BEHIND, Settled::Lost(there)) => assert_eq!(there.state, State::Closed),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(bed.verify(timer.id).await, Ok(()));
+    }
+    assert_eq!(bed.store.read().compensation_counts(10).await.unwrap().0, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_breaks_before_the_commit_is_begun_anew() {
+    let database = database().await;
+    let (bed, node) = real_bed(database.params()).await;
+    let timer = overdue(&bed, &node, 0..1).await.remove(0);
+    let mut client = database.client().await;
+    let kill = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+                WHERE application_name = 'lapse' AND datname = current_database()";
+    // Idle connections, those that read and those that write.
+    client.execute(kill, &[]).await.unwrap();
+    bed.store.ping().await.unwrap();
+    assert_eq!(bed.timer(timer.id).await, timer);
+
+    // One that waits in the middle of its transaction.
+    let holder = client.transaction().await.unwrap();
+    holder.execute("SELECT 1 FROM timers FOR UPDATE", &[]).await.unwrap();
+    let settling = {
+        let (store, closing) = (bed.store.clone(), settlement(&timer, close()));
+        tokio::spawn(async move { store.settle(closing).await })
+    };
+    let waiting = format!("{kill} AND wait_event_type = 'Lock'");
+    let began = Instant::now();
+    while holder.query_one(&waiting, &[]).await.unwrap().get::<_, i64>(0) == 0 {
+        assert!(began.elapsed() < PATIENCE, "the settlement waits for its row");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    holder.rollback().await.unwrap();
+    assert!(matches!(settling.await.unwrap(), Ok(Settled::Done { .. })));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_is_waited_for_only_so_long() {
+    let database = database().await;
+    let params = PostgresParams { lock_timeout: DurationMs::from_millis(200), ..database.params() };
+    let (bed, node) = real_bed(params).await;
+    let timer = overdue(&bed, &node, 0..1).await.remove(0);
+    let mut client = database.client().await;
+    let holder = client.transaction().await.unwrap();
+    holder.execute("SELECT 1 FROM timers FOR UPDATE", &[]).await.unwrap();
+    let answer = bed.store.settle(settlement(&timer, close())).await;
+    assert!(matches!(answer, Err(Error::Unavailable(_))), "{answer:?}");
+    // Another lane is not held up.
+    bed.register("another", Due::After(secs(60))).await;
+    holder.rollback().await.unwrap();
+    assert_eq!(bed.timer(timer.id).await, timer);
+    bed.close(&timer, 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_hangs_is_given_up() {
+    let database = database().await;
+    let proxy = Proxy::to(SocketAddr::from((Ipv4Addr::LOCALHOST, database.port()))).await;
+    let params = PostgresParams {
+        url: database.url_at(proxy.address.port()),
+        statement_timeout: secs(1),
+        connect_timeout: secs(1),
+        ..database.params()
+    };
+    let (bed, node) = real_bed(params).await;
+    proxy.set(Way::BlackHole);
+    let (write, read) = tokio::join!(bed.store.ping(), node.now());
+    assert!(matches!(write, Err(Error::Unavailable(_) | Error::OutcomeUnknown(_))), "{write:?}");
+    assert!(matches!(read, Err(Error::Unavailable(_))), "{read:?}");
+    proxy.set(Way::Through);
+    let began = Instant::now();
+    while bed.store.ping().await.is_err() || node.now().await.is_err() {
+        assert!(began.elapsed() < PATIENCE, "it recovers by itself");
+    }
+    proxy.set(Way::Cut);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let away = bed.store.ping().await;
+    assert!(matches!(away, Err(Error::Unavailable(_))), "{away:?}");
+    proxy.set(Way::Through);
+    bed.store.ping().await.unwrap();
+    node.now().await.unwrap();
+}
+
+/// The server is killed while registrations and closes are under way, and started again.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_acknowledged_is_lost_with_the_server() {
+    let database = own_server().await;
+    let (bed, _) = real_bed(database.params()).await;
+    let bed = Arc::new(bed);
+    let ends = Arc::new(AtomicBool::new(false));
+    let callers: Vec<_> =
+        (0..16).map(|caller| tokio::spawn(register_and_close(Arc::clone(&bed), caller, Arc::clone(&ends)))).collect();
+    for how in ["kill", "stop"] {
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        let server = database.server();
+        tokio::task::block_in_place(|| {
+            if how == "kill" {
+                server.kill()
+            } else {
+                server.stop()
+            }
+            server.start();
+        });
+    }
+    let began = Instant::now();
+    while bed.store.ping().await.is_err() {
+        assert!(began.elapsed() < PATIENCE, "it recovers by itself");
+    }
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    ends.store(true, Ordering::SeqCst);
+    let (mut closed, mut unknown) = (0, 0);
+    for caller in callers {
+        for (timer, fate) in caller.await.unwrap() {
+            let there = bed.timer(timer.id).await;
+            match fate {
+                Fate::Closed => assert_eq!(there.state, State::Closed),
+                Fate::Unknown => assert!(matches!(there.state, State::Closed | State::Scheduled)),
+            }
+            assert_eq!(bed.verify(timer.id).await, Ok(()));
+            closed += usize::from(there.state == State::Closed);
+            unknown += usize::from(matches!(fate, Fate::Unknown));
+        }
+    }
+    assert!(closed > 100, "{closed} closed");
+    let (pending, ..) = bed.store.read().compensation_counts(1_000_000).await.unwrap();
+    assert_eq!(pending, closed as u64, "each close has its one compensation; {unknown} were in doubt");
+    bed.store.close().await;
+}
+
+enum Fate {
+    Closed,
+    Unknown,
+}
+
+/// Registers and closes, one after another; what was answered must be so.
+async fn register_and_close(bed: Arc<Bed>, caller: usize, ends: Arc<AtomicBool>) -> Vec<(Timer, Fate)> {
+    let mut fates = Vec::new();
+    let mut n = 0;
+    while !ends.load(Ordering::SeqCst) {
+        n += 1;
+        let new = bed.new_timer(&format!("{caller}-{n}"), Due::At("2026-01-01T00:00:00Z".parse().unwrap()));
+        let timer = loop {
+            match bed.store.insert(new.clone()).await {
+                Ok(Inserted::Created(timer) | Inserted::Same(timer)) => break timer,
+                Err(Error::Unavailable(_) | Error::OutcomeUnknown(_)) => {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+                other => panic!("{other:?}"),
+            }
+        };
+        let mut closing = settlement(&timer, close());
+        closing.compensations = vec![compensation("release", 1)];
+        let fate = match bed.store.settle(closing).await {
+            Ok(Settled::Done { .. }) => Fate::Closed,
+            Err(Error::Unavailable(_) | Error::OutcomeUnknown(_)) => Fate::Unknown,
+            other => panic!("{other:?}"),
+        };
+        fates.push((timer, fate));
+    }
+    fates
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_became_read_only_is_left_for_the_one_that_writes() {
+    let (old, new) = tokio::join!(own_server(), own_server());
+    migrate_up(&new.params()).await.unwrap();
+    let both = format!("postgres://postgres@127.0.0.1:{},127.0.0.1:{}/postgres", old.port(), new.port());
+    let (bed, node) = real_bed(PostgresParams { url: both, ..old.params() }).await;
+    let before = bed.register("before", Due::After(secs(60))).await;
+    let client = old.client().await;
+    client.batch_execute("ALTER SYSTEM SET default_transaction_read_only = on").await.unwrap();
+    client.batch_execute("SELECT pg_reload_conf()").await.unwrap();
+    let began = Instant::now();
+    let read_only = "SHOW default_transaction_read_only";
+    while client.query_one(read_only, &[]).await.unwrap().get::<_, String>(0) == "off" {
+        assert!(began.elapsed() < PATIENCE, "the server takes its setting in");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+
+    // Written on the new server at once, since nothing was done on the old one; and reads have moved too.
+    bed.store.ping().await.unwrap();
+    let moved = node.timer_by_key(bed.type_id, before.key.clone()).await.unwrap();
+    assert_eq!(moved, None);
+    let pinged = |client: tokio_postgres::Client| async move {
+        let row = client.query_one("SELECT value FROM settings WHERE name = 'pinged_at'", &[]).await.unwrap();
+        row.get::<_, i64>(0)
+    };
+    assert_eq!(pinged(old.client().await).await, 0);
+    assert!(pinged(new.client().await).await > 0);
+
+    // With no server that writes, it says so, and goes on once there is one.
+    let alone = PostgresParams { migrate: false, ..old.params() };
+    let Err(refused) = Postgres::connect(alone).await else { panic!("connected to a server that does not write") };
+    assert!(refused.to_string().contains("cannot be used"), "{refused}");
+}
