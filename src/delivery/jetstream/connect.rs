@@ -2,7 +2,10 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -44,6 +47,8 @@ pub enum Error {
 pub(super) struct Connection {
     client: Client,
     health: Arc<Health>,
+    /// A flush did not come through in time: no more is waited for, since a stop must not take a second a slot.
+    is_stuck: AtomicBool,
 }
 
 impl Connection {
@@ -60,7 +65,7 @@ impl Connection {
             })
             .connect(addresses(&config.url)?)
             .await?;
-        Ok(Self { client, health: Arc::clone(health) })
+        Ok(Self { client, health: Arc::clone(health), is_stuck: AtomicBool::new(false) })
     }
 
     pub fn client(&self) -> &Client {
@@ -86,8 +91,9 @@ impl Connection {
 
     /// Writes out what is buffered, so that a process that ends takes nothing with it.
     pub async fn flush(&self) {
-        if self.health.is_connected() {
-            let _in_time = tokio::time::timeout(ACK_PATIENCE, self.client.flush()).await;
+        if self.health.is_connected() && !self.is_stuck.load(Ordering::Relaxed) {
+            let flushed = tokio::time::timeout(ACK_PATIENCE, self.client.flush()).await;
+            self.is_stuck.store(flushed.is_err(), Ordering::Relaxed);
         }
     }
 }

@@ -3,10 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{Shared, hand::Taken, health::Mode};
-use crate::delivery::{Delivery as _, local::Local};
+use crate::delivery::{Delivery as _, Slot, local::Local};
 
 /// How often the list of nodes is asked for. Also while the broker is there: it may be too late afterwards.
 const REFRESH_EVERY: Duration = Duration::from_secs(1);
+/// How often a slot that found no room tries again.
+const ROOM_EVERY: Duration = Duration::from_millis(20);
 /// Seconds for which this node goes on by itself once the broker is back, so that none falls in between.
 const OVERLAP: i64 = 3;
 
@@ -33,11 +35,8 @@ async fn by_own_clock(shared: &Shared) {
                 if until.is_some_and(|u| slot.second >= u) {
                     return;
                 }
-                if !shared.stopping.is_cancelled()
-                    && shared.members.owns(slot.shard)
-                    && let Taken::Full(_) = shared.hand.take(slot, None)
-                {
-                    tracing::warn!(slot.shard, slot.second, "this node lags; a slot is left to the backlog");
+                if shared.members.owns(slot.shard) {
+                    take(shared, slot).await;
                 }
             }
             changed = modes.changed() => {
@@ -47,6 +46,20 @@ async fn by_own_clock(shared: &Shared) {
                 until = until_when(*modes.borrow_and_update());
             }
         }
+    }
+}
+
+/// Waits for room, as long as the slot is worth it: here there is no other node to leave it to.
+async fn take(shared: &Shared, slot: Slot) {
+    while !shared.stopping.is_cancelled() {
+        if !matches!(shared.hand.take(slot, None), Taken::Full(_)) {
+            return;
+        }
+        if shared.clock.now() >= slot.closes() {
+            tracing::warn!(slot.shard, slot.second, "this node lags; a slot is left to the backlog");
+            return;
+        }
+        tokio::time::sleep(ROOM_EVERY).await;
     }
 }
 

@@ -9,8 +9,8 @@ use tokio::sync::{Mutex as AsyncMutex, mpsc};
 use super::Shared;
 use crate::{delivery::Slot, domain::time::Timestamp};
 
-/// Slots that wait to be asked for: those of eight seconds of 16 shards. A node that lags more leaves them to others.
-const UNREAD: usize = 128;
+/// Slots that wait to be asked for: those of two seconds of 16 shards. A node that lags more leaves them to others.
+const UNREAD: usize = 32;
 /// How often the broker hears that a slot is still in hand; a fifth of what it waits.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 

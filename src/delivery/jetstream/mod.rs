@@ -190,7 +190,7 @@ impl Delivery for Jetstream {
 
     async fn stop(&self) {
         self.shared.stopping.cancel();
-        self.pulling.wait().await;
+        let _ended = tokio::time::timeout(connect::PATIENCE, self.pulling.wait()).await;
         let unread = self.shared.hand.release_unread();
         if unread.is_empty() {
             return;

@@ -15,8 +15,9 @@ use crate::{clock::nap, delivery::Slot, domain::time::DurationMs};
 
 /// Messages asked for at once; asked again when half of them have come.
 const BATCH: usize = 256;
-/// How long one request stands, and how often the server says that it does.
-const EXPIRES: Duration = Duration::from_secs(10);
+/// How long one request stands, and how often the server says that it does. Short, since for as long the server hands
+/// slots to a node that is stopped or cut off without a word.
+const EXPIRES: Duration = Duration::from_secs(2);
 const HEARTBEAT: Duration = Duration::from_millis(500);
 /// Without anything from the server for this long, the request is taken for lost.
 const SILENCE: Duration = Duration::from_millis(1_300);
