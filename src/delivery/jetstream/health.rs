@@ -20,6 +20,8 @@ const UNPUBLISHED: Duration = Duration::from_millis(2_500);
 const UNDELIVERED: Duration = Duration::from_secs(3);
 const TURN_PER_NODE: Duration = Duration::from_millis(125);
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// How often what goes wrong is logged, while one thing after the other does.
+const SAY_EVERY: Duration = Duration::from_secs(10);
 
 /// Who wakes this node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -36,6 +38,7 @@ pub(super) struct Health {
     mode: watch::Sender<Mode>,
     seen: Mutex<Seen>,
     error: Mutex<Option<String>>,
+    last_said: Mutex<Option<Instant>>,
 }
 
 /// When each last happened, by the monotonic clock.
@@ -57,6 +60,7 @@ impl Health {
             mode: watch::Sender::new(Mode::Broker),
             seen: Mutex::new(Seen { connection: now, published: now, delivered: now }),
             error: Mutex::default(),
+            last_said: Mutex::default(),
         }
     }
 
@@ -95,12 +99,15 @@ impl Health {
         self.error.lock().clone()
     }
 
-    /// Keeps what went wrong until all is well, and says it once.
+    /// Keeps what went wrong until all is well, and says it once; what follows soon after it is its consequence.
     pub fn went_wrong(&self, what: &str) {
-        let mut error = self.error.lock();
-        if error.as_deref() != Some(what) {
+        if self.error.lock().replace(what.to_owned()).as_deref() == Some(what) {
+            return;
+        }
+        let mut last_said = self.last_said.lock();
+        if last_said.is_none_or(|at| at.elapsed() > SAY_EVERY) {
             tracing::warn!(error = what, "the broker does not do as it should");
-            *error = Some(what.to_owned());
+            *last_said = Some(Instant::now());
         }
     }
 

@@ -50,13 +50,19 @@ struct Puller {
 pub(super) async fn run(shared: Arc<Shared>) {
     let mut connection = shared.health.connection();
     while !shared.stopping.is_cancelled() {
+        if !*connection.borrow_and_update() {
+            // Whatever is said to a broker that is away only piles up.
+            tokio::select! {
+                _ = connection.changed() => continue,
+                () = shared.stopping.cancelled() => return,
+            }
+        }
         let inbox = shared.connection.client().new_inbox();
         let Ok(subscriber) = shared.connection.client().subscribe(inbox.clone()).await else {
             // Only if the client is closed, and then the process is about to end.
             tokio::time::sleep(REST).await;
             continue;
         };
-        connection.mark_unchanged();
         let now = Instant::now();
         let mut puller = Puller {
             shared: Arc::clone(&shared),
