@@ -23,9 +23,9 @@ use crate::{config, delivery::Slot};
 /// Without an acknowledgement or progress for this long, the server hands a slot to another node.
 pub(super) const ACK_WAIT: Duration = Duration::from_secs(5);
 /// The database is the truth: a message that nobody took for minutes is worth nothing.
-const MAX_AGE: Duration = Duration::from_secs(5 * 60);
+const MAX_AGE: Duration = Duration::from_mins(5);
 /// For how long the id of a message is known. Above the planner's reach, back and ahead, or a slot would be planned twice.
-const DUPLICATE_WINDOW: Duration = Duration::from_secs(2 * 60);
+const DUPLICATE_WINDOW: Duration = Duration::from_mins(2);
 const _: () = assert!(DUPLICATE_WINDOW.as_secs() > 2 * (planner::AHEAD + planner::BACK) as u64);
 /// Far above what `MAX_AGE` lets come together at 16 slots a second.
 const MAX_MESSAGES: i64 = 20_000;

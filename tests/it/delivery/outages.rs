@@ -224,7 +224,7 @@ async fn soak_a_server_that_is_killed_again_and_again() {
     }
     recovered(&nodes, first).await;
     server.kill();
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
     server.run().await;
     recovered(&nodes, first).await;
     assert_bounded(&server.jetstream().await).await;

@@ -7,6 +7,7 @@ use crate::support::nats::Nats;
 
 /// Ten seconds, and two minutes in the long run.
 #[tokio::test(flavor = "multi_thread")]
+#[expect(clippy::print_stderr, reason = "figures are for whoever runs it")]
 async fn soak_lateness_with_three_nodes() {
     let seconds = if std::env::var_os("LAPSE_SOAK").is_some() { 120 } else { 10 };
     let server = Nats::start().await;
@@ -34,7 +35,7 @@ async fn soak_lateness_with_three_nodes() {
         at(990),
         at(999),
         at(1000),
-        (after.cpu - before.cpu).as_secs_f64() / took.as_secs_f64() * 100.0,
+        after.cpu.saturating_sub(before.cpu).as_secs_f64() / took.as_secs_f64() * 100.0,
         after.memory_bytes / 1024 / 1024,
         state.messages,
         state.bytes,

@@ -28,7 +28,7 @@ pub const CONSUMER: &str = "workers";
 /// waiting to be acknowledged.
 pub const MOST_MESSAGES: u64 = 16 * (10 + 4 + 6);
 /// How long anything may take to come about. No measure of speed.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_mins(1);
 
 pub fn now() -> Timestamp {
     SystemClock.now()
