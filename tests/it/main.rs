@@ -1,5 +1,6 @@
 //! The one test binary. Each room of the product has its folder here.
 
+#![expect(clippy::print_stdout, reason = "a test says its seed, and what it measured")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed, and its helpers are part of it")]
 
 mod api;

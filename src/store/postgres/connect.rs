@@ -90,15 +90,12 @@ impl Connector {
 
     pub(super) async fn connect(&self) -> Result<Conn, Fault> {
         let generation = self.generation.load(Ordering::Acquire);
-        let (client, task) = match &self.tls {
-            Some(tls) => {
-                let (client, connection) = self.config.connect(tls.clone()).await?;
-                (client, tokio::spawn(async move { drop(connection.await) }))
-            }
-            None => {
-                let (client, connection) = self.config.connect(NoTls).await?;
-                (client, tokio::spawn(async move { drop(connection.await) }))
-            }
+        let (client, task) = if let Some(tls) = &self.tls {
+            let (client, connection) = self.config.connect(tls.clone()).await?;
+            (client, tokio::spawn(async move { drop(connection.await) }))
+        } else {
+            let (client, connection) = self.config.connect(NoTls).await?;
+            (client, tokio::spawn(async move { drop(connection.await) }))
         };
         let conn = Conn { client, task, statements: HashMap::new(), generation };
         conn.client.batch_execute(&self.session).await?;

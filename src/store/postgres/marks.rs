@@ -27,7 +27,7 @@ pub struct MarkLimits {
 
 impl Default for MarkLimits {
     fn default() -> Self {
-        Self { lag: Duration::from_secs(60), whole_every: Duration::from_secs(600) }
+        Self { lag: Duration::from_mins(1), whole_every: Duration::from_mins(10) }
     }
 }
 

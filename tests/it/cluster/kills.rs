@@ -35,7 +35,7 @@ async fn nodes_killed_and_restarted_under_load_lose_nothing_and_do_nothing_twice
         assert_eq!(taken.len(), 400, "a restart of one node is nothing to the others");
         promises.extend(taken);
     }
-    cluster.audit(&promises, Duration::from_secs(120)).await;
+    cluster.audit(&promises, Duration::from_mins(2)).await;
 }
 
 /// A suspended machine comes back with timers in its memory that others have settled since.
@@ -52,7 +52,7 @@ async fn a_node_held_still_for_longer_than_its_leases_changes_nothing_that_other
     cluster.freeze(nth, false);
     // What was asked of it meanwhile it answers now.
     let promises = running.await.unwrap();
-    cluster.audit(&promises, Duration::from_secs(120)).await;
+    cluster.audit(&promises, Duration::from_mins(2)).await;
     for nth in 0..3 {
         assert!(cluster.terminate(nth).success());
     }

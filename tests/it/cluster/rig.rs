@@ -112,7 +112,7 @@ impl Cluster {
         let pushed = Instant::now();
         for node in &self.nodes {
             while node.api.get(&format!("/v1/types/{TYPE}")).await.is_err() {
-                assert!(pushed.elapsed() < Duration::from_secs(60), "a type that was pushed does not come to a node");
+                assert!(pushed.elapsed() < Duration::from_mins(1), "a type that was pushed does not come to a node");
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         }

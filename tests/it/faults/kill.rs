@@ -43,7 +43,7 @@ async fn killed_under_load_it_loses_nothing_and_does_nothing_twice() {
         println!("round {round}: killed after {moment:?}; {} timers promised so far", promises.len());
     }
     let api = Api::of(&dev);
-    api.settle_down(Duration::from_secs(120)).await;
+    api.settle_down(Duration::from_mins(2)).await;
     let promises: Vec<_> = promises.into_values().collect();
     let outcomes = ledger::audit(&api, &promises).await;
     println!("{} promises kept: {outcomes:?}", promises.len());

@@ -43,7 +43,7 @@ async fn exactly_one_of_resolve_and_expire_wins() {
         async move { resolve_at(&api, promise, at).await }
     });
     let promises: Vec<Promise> = stream::iter(jobs).buffer_unordered(count).collect().await;
-    api.settle_down(Duration::from_secs(60)).await;
+    api.settle_down(Duration::from_mins(1)).await;
     let outcomes = ledger::audit(&api, &promises).await;
     println!("{outcomes:?}");
     for state in ["resolved", "closed"] {

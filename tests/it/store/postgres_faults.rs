@@ -35,7 +35,7 @@ use crate::support::{
 };
 
 /// Long enough for a slow machine; what waits for it fails.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 const THROUGH: u8 = 0;
 /// The connection is cut in place of the next commit.
@@ -218,9 +218,9 @@ async fn nothing_acknowledged_is_lost_with_the_server() {
         let server = database.server();
         tokio::task::block_in_place(|| {
             if how == "kill" {
-                server.kill()
+                server.kill();
             } else {
-                server.stop()
+                server.stop();
             }
             server.start();
         });

@@ -79,7 +79,7 @@ async fn every_statement_is_served_by_its_index() {
     client.batch_execute("SET plan_cache_mode = force_generic_plan").await.unwrap();
     let mut faults = Vec::new();
     for (name, text) in statements() {
-        let parameters = (1..).take_while(|n| text.contains(&format!("${n}"))).count();
+        let parameters = (1..100).take_while(|n| text.contains(&format!("${n}"))).count();
         let values = if parameters == 0 { String::new() } else { format!("({})", vec!["NULL"; parameters].join(", ")) };
         let quoted = name.replace('.', "_");
         client.batch_execute(&format!("PREPARE {quoted} AS {text}")).await.unwrap();

@@ -29,7 +29,7 @@ const MAX_CLAIMED: usize = 2_000;
 /// One state's scan over the types.
 struct Scans {
     state: State,
-    scans: Vec<Scan>,
+    by_type: Vec<Scan>,
     limits: Vec<usize>,
     /// Exclusive, in milliseconds.
     until: i64,
@@ -38,13 +38,13 @@ struct Scans {
 impl Scans {
     fn new(batch: &Batch<'_>, state: State, limits: &[(TypeId, usize)], until: i64) -> Self {
         let started = std::time::Instant::now();
-        let scans = limits.iter().map(|(type_id, _)| batch.store.marks.begin((*type_id, state), started)).collect();
-        Self { state, scans, limits: limits.iter().map(|(_, limit)| *limit).collect(), until }
+        let by_type = limits.iter().map(|(type_id, _)| batch.store.marks.begin((*type_id, state), started)).collect();
+        Self { state, by_type, limits: limits.iter().map(|(_, limit)| *limit).collect(), until }
     }
 
     async fn run(&self, batch: &Batch<'_>, except: &[Uuid]) -> Result<Vec<Timer>, Fault> {
-        let types = row::column(&self.scans, |scan| scan.part.0.0);
-        let lows = row::column(&self.scans, |scan| scan.low);
+        let types = row::column(&self.by_type, |scan| scan.part.0.0);
+        let lows = row::column(&self.by_type, |scan| scan.low);
         let limits = row::column(&self.limits, |limit| row::limit(*limit));
         let params: [&(dyn ToSql + Sync); 5] = [&types, &lows, &limits, &self.until, &except];
         let name = if self.state == State::Firing { "timers.claim_lapsed" } else { "timers.claim_overdue" };
@@ -58,7 +58,7 @@ impl Scans {
             let seen = if of_part().count() < *limit { self.until } else { of_part().max().unwrap_or(0) };
             (*scan, left.get(&scan.part).copied().unwrap_or(i64::MAX).min(seen))
         };
-        self.scans.iter().zip(&self.limits).map(frontier).collect()
+        self.by_type.iter().zip(&self.limits).map(frontier).collect()
     }
 }
 

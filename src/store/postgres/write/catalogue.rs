@@ -126,12 +126,11 @@ impl Batch<'_> {
                 return Ok(AdminAnswer::Type { row: row.clone(), revision: active, created: false });
             }
         }
-        let id = match &existing {
-            Some(row) => row.id,
-            None => {
-                let params: [&(dyn ToSql + Sync); 3] = [&put.namespace_id.0, &put.name.as_str(), &now.as_millis()];
-                self.sure("catalogue.insert_type", &params, |r| row::int(r, 0).map(TypeId)).await?
-            }
+        let id = if let Some(row) = &existing {
+            row.id
+        } else {
+            let params: [&(dyn ToSql + Sync); 3] = [&put.namespace_id.0, &put.name.as_str(), &now.as_millis()];
+            self.sure("catalogue.insert_type", &params, |r| row::int(r, 0).map(TypeId)).await?
         };
         let last: i64 = self.sure("catalogue.last_revision", &[&id.0], |r| row::get(r, 0)).await?;
         let number = last + 1;

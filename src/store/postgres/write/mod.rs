@@ -156,13 +156,11 @@ impl Batch<'_> {
     }
 
     async fn single(&self, now: Timestamp, op: &Op) -> Result<Answer, Fault> {
-        match op {
-            Op::Admin(op) => Ok(Answer::Admin(self.admin(now, op).await?)),
-            _ => {
-                self.conn.change("catalogue.ping", &[]).await?;
-                Ok(Answer::Pong(()))
-            }
+        if let Op::Admin(op) = op {
+            return Ok(Answer::Admin(self.admin(now, op).await?));
         }
+        self.conn.change("catalogue.ping", &[]).await?;
+        Ok(Answer::Pong(()))
     }
 
     /// Begins the transaction, if it is not begun.

@@ -291,7 +291,7 @@ fn remembered(chain: &Chain, now: Timestamp, act: &Act, key: &Key, remember: &Re
         type_id: key.0,
         key: key.1.clone(),
         payload: "null".into(),
-        labels: Default::default(),
+        labels: std::collections::BTreeMap::new(),
         state: State::Resolved,
         due_at: now,
         run_at: None,
