@@ -22,9 +22,9 @@ test: plugins ## Everything that must hold: tests, lints, formatting, documentat
 soak: plugins ## The tests that take long: many kills, long outages, millions of rows.
 	@scripts/setup.sh nats postgresql
 	if command -v cargo-nextest >/dev/null; then \
-		LAPSE_SOAK=1 cargo nextest run --no-capture -E 'test(soak)'; \
+		LAPSE_SOAK=1 cargo nextest run --no-capture -E 'test(/^(cluster|delivery|faults|store::postgres)/)'; \
 	else \
-		LAPSE_SOAK=1 cargo test -- --nocapture --test-threads 1 soak; \
+		LAPSE_SOAK=1 cargo test -- --nocapture --test-threads 1 cluster:: delivery:: faults:: store::postgres; \
 	fi
 
 build: setup console ## Leave target/release/lapse and plugins/dist/*.wasm.
