@@ -18,7 +18,8 @@ fn main() -> io::Result<()> {
     let mut table = String::from("&[\n");
     for file in &files {
         let name = file.strip_prefix(&dist).unwrap_or(file).to_string_lossy().replace('\\', "/");
-        table.push_str(&format!("    ({:?}, include_bytes!({:?})),\n", format!("/{name}"), file.display().to_string()));
+        let line = format!("    ({:?}, include_bytes!({:?})),\n", format!("/{name}"), file.display().to_string());
+        table.push_str(&line);
     }
     table.push(']');
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
