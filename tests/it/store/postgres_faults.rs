@@ -132,11 +132,12 @@ async fn what_breaks_before_the_commit_is_begun_anew() {
     let database = database().await;
     let (bed, node) = real_bed(database.params()).await;
     let timer = overdue(&bed, &node, 0..1).await.remove(0);
-    let mut client = database.client().await;
+    // What a transaction knows of others' activity stands still in it, so another connection kills.
+    let (mut client, killer) = (database.client().await, database.client().await);
     let kill = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
                 WHERE application_name = 'lapse' AND datname = current_database()";
     // Idle connections, those that read and those that write.
-    client.execute(kill, &[]).await.unwrap();
+    killer.execute(kill, &[]).await.unwrap();
     bed.store.ping().await.unwrap();
     assert_eq!(bed.timer(timer.id).await, timer);
 
@@ -149,7 +150,7 @@ async fn what_breaks_before_the_commit_is_begun_anew() {
     };
     let waiting = format!("{kill} AND wait_event_type = 'Lock'");
     let began = Instant::now();
-    while holder.query_one(&waiting, &[]).await.unwrap().get::<_, i64>(0) == 0 {
+    while killer.query_one(&waiting, &[]).await.unwrap().get::<_, i64>(0) == 0 {
         assert!(began.elapsed() < PATIENCE, "the settlement waits for its row");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

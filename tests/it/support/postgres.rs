@@ -133,8 +133,8 @@ impl Server {
         let lock_path = root.join("lock");
         let lock = File::create(&lock_path).unwrap();
         lock.lock_shared().unwrap();
-        let port = start(&root);
         watch(&lock_path, OWN_GRACE, &root, None);
+        let port = start(&root);
         Self { root, port, lock: Some(lock) }
     }
 
@@ -195,9 +195,9 @@ fn shared_port() -> u16 {
     let answering = running.filter(|port| std::net::TcpStream::connect((Ipv4Addr::LOCALHOST, *port)).is_ok());
     let port = answering.unwrap_or_else(|| {
         let root = make_root();
+        watch(&here.join("postgres.users"), SHARED_GRACE, &root, Some(&ready));
         let port = start(&root);
         fs::write(&ready, port.to_string()).unwrap();
-        watch(&here.join("postgres.users"), SHARED_GRACE, &root, Some(&ready));
         port
     });
     drop(starting);
