@@ -145,15 +145,17 @@ test("hostile text is text: scripts, right-to-left, long keys, plugin messages",
   await tab.close();
 });
 
-test("large integers are exact, formatted and raw", async () => {
-  const { digest } = await server.call("GET", "/v1/types/order-timeout");
-  const big = '{"order_id":"big","user_id":"u","total_amount":9007199254740991,"payment_method":"online","items":[{"sku":"tea","quantity":1}]}';
-  const timer = await server.call("POST", "/v1/timers", `{"type":"order-timeout","key":"big","delay":"1h","payload":${big}}`);
-  assert.ok(digest);
-  const tab = await Tab.open(browser, server, { at: `/timers/${timer.id}` });
-  await tab.sees("9007199254740991");
+test("integers beyond 2^53 are exact, formatted and raw", async () => {
+  // No example type takes such a number, so the server's answer is given one on its way.
+  const tab = await Tab.open(browser, server, { at: "/" });
+  await tab.page.route(`**/v1/timers/${ids.days}`, async (route) => {
+    const answer = await route.fetch();
+    await route.fulfill({ response: answer, body: (await answer.text()).replace('"total_amount":1990', '"total_amount":9007199254740993') });
+  });
+  await tab.go(`/timers/${ids.days}`);
+  await tab.sees("9007199254740993");
   await tab.page.getByRole("button", { name: "Raw" }).first().click();
-  await tab.page.locator("pre", { hasText: "9007199254740991" }).waitFor();
+  await tab.page.locator("pre", { hasText: '"total_amount": 9007199254740993' }).waitFor();
   await tab.close();
 });
 

@@ -37,7 +37,6 @@ export function ManyDialog({ action, timers, onClose, onDone }: Props) {
   const first = timers[0];
 
   const submit = async () => {
-    if (finished) return close();
     setBusy(true);
     for (const timer of timers) {
       if (stopped.current) break;
@@ -68,8 +67,9 @@ export function ManyDialog({ action, timers, onClose, onDone }: Props) {
     <Frame
       title={actions.many.title(actions.names[action], plural(timers.length, "timer", "timers"))}
       will={actions.many.will}
-      wont={action === "resolve" || action === "cancel" ? actions[action].wont("None of them") : actions[action].wont}
-      verb={finished ? actions.many.result : actions.verbs[action]}
+      wont={action === "resolve" || action === "cancel" ? actions[action].wont(actions.many.they) : actions[action].wont}
+      verb={actions.verbs[action]}
+      finished={finished}
       right={action}
       missing={action === "reschedule" && !due ? actions.reschedule.bad : undefined}
       danger={action === "cancel"}

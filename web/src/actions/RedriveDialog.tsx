@@ -34,7 +34,6 @@ export function RedriveDialog({ rows, what, onClose, onDone }: Props) {
   const body = { note: note.trim() };
 
   const submit = async () => {
-    if (finished) return close();
     setBusy(true);
     const all: Result[] = [];
     for (const row of rows) {
@@ -65,9 +64,10 @@ export function RedriveDialog({ rows, what, onClose, onDone }: Props) {
       title={actions.redrive.title(what)}
       will={actions.redrive.will(plural(rows.length, "compensation is", "compensations are"))}
       wont={actions.redrive.wont}
-      verb={finished ? actions.many.result : actions.verbs.redrive}
+      verb={actions.verbs.redrive}
+      finished={finished}
       right="redrive"
-      missing={finished || note.trim() ? undefined : actions.redrive.noteNeeded}
+      missing={note.trim() ? undefined : actions.redrive.noteNeeded}
       busy={busy}
       call={{ method: "POST", path: `${compensationPath(first?.id ?? "")}/redrive`, body }}
       cli={cli("compensation", "redrive", first?.id, "--note", note.trim())}

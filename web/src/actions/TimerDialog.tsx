@@ -4,7 +4,7 @@ import { useState } from "react";
 
 import { call } from "../api/http";
 import type { Timer, TimerSummary } from "../api/model";
-import { isStatus, Problem } from "../api/problem";
+import { isCode, isStatus, Problem } from "../api/problem";
 import { summary, timerPath, useType } from "../api/queries";
 import { useValue } from "../api/store";
 import { serverNow } from "../time/clock";
@@ -84,6 +84,7 @@ export function TimerDialog({ action, timer, onClose }: Props) {
       missing={action === "reschedule" && !due ? actions.reschedule.bad : undefined}
       danger={action === "cancel" || action === "fire"}
       busy={busy}
+      finished={isCode(error, "too_late")}
       call={{ method: "POST", path, body, ifMatch: seen.version }}
       cli={commandOf(action, seen, reason.trim(), due?.body)}
       notice={

@@ -19,6 +19,8 @@ type FrameProps = {
   missing?: string;
   danger?: boolean;
   busy: boolean;
+  /** There is nothing left to send. */
+  finished?: boolean;
   call: CallText;
   cli?: string;
   notice?: ReactNode;
@@ -35,7 +37,7 @@ export function Frame(props: FrameProps) {
       <form
         onSubmit={(event) => {
           event.preventDefault();
-          if (!busy && !off) props.onSubmit();
+          if (!busy && !off && !props.finished) props.onSubmit();
         }}
       >
         <dl className="effects">
@@ -52,22 +54,24 @@ export function Frame(props: FrameProps) {
           {props.cli ? <Code text={props.cli} label={actions.cli} /> : <p className="small">{actions.noCli}</p>}
         </details>
         <footer className="dialog-foot">
-          {off ? (
+          {off && !props.finished ? (
             <p id={offId} className="small off-why">
               {off}
             </p>
           ) : null}
           <button type="button" className="button" onClick={props.onClose}>
-            {common.cancel}
+            {props.finished ? common.close : common.cancel}
           </button>
-          <button
-            type="submit"
-            className={`button ${props.danger ? "button-danger" : "button-primary"}`}
-            aria-disabled={off || busy ? true : undefined}
-            aria-describedby={off ? offId : undefined}
-          >
-            {busy ? `${actions.pending}…` : props.verb}
-          </button>
+          {props.finished ? null : (
+            <button
+              type="submit"
+              className={`button ${props.danger ? "button-danger" : "button-primary"}`}
+              aria-disabled={off || busy ? true : undefined}
+              aria-describedby={off ? offId : undefined}
+            >
+              {busy ? `${actions.pending}…` : props.verb}
+            </button>
+          )}
         </footer>
       </form>
     </Modal>

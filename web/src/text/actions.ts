@@ -120,7 +120,7 @@ export const actions = {
     list: "Selected",
     andMore: (n: string) => `and ${n} more`,
     progress: (done: string, all: string) => `${done} of ${all}`,
-    result: "Close",
+    they: "They",
     ok: "Done",
     changed: "Changed meanwhile, left alone",
     failed: "Failed",

@@ -13,6 +13,9 @@ const validator = makeValidator();
 /** The form with the few properties that are used: its own types are deeper than the compiler goes. */
 const Form = RjsfForm as unknown as ComponentType<Record<string, unknown>>;
 
+/** Nothing is made up that the person did not write, but for the rows that a list must have. */
+const DEFAULTS = { constAsDefaults: "never", emptyObjectFields: "skipEmptyDefaults", arrayMinItems: { populate: "requiredOnly" }, allOf: "skipDefaults" };
+
 const UI = { "ui:submitButtonOptions": { norender: true }, "ui:options": { label: false } };
 
 type Props = { schema: Json | undefined; text: string; onChange: (text: string) => void; faults?: Fault[]; under: string; label: string };
@@ -54,6 +57,7 @@ export function PayloadEditor({ schema, text, onChange, faults = [], under, labe
           extraErrors={extra}
           showErrorList={false}
           liveValidate={false}
+          experimental_defaultFormStateBehavior={DEFAULTS}
           idPrefix={`${id}-form`}
           onChange={({ formData }: { formData?: unknown }) => onChange(stringify(formData ?? {}, 2))}
           uiSchema={UI}

@@ -102,6 +102,7 @@ function Register({ types }: { types: { name: string; default_delay?: string; pa
     <div className="columns">
       <form
         className="panel"
+        noValidate
         onSubmit={(e) => {
           e.preventDefault();
         }}

@@ -69,6 +69,7 @@ function Both({ type }: { type: TimerType }) {
       <div className="columns">
         <Panel title={words.input}>
           <form
+            noValidate
             onSubmit={(e) => {
               e.preventDefault();
             }}

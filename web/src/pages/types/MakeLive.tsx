@@ -69,7 +69,7 @@ export function MakeLive({ plugin }: { plugin: Plugin }) {
 
   return (
     <Panel title={words.steps.live}>
-      <form onSubmit={(e) => e.preventDefault()}>
+      <form noValidate onSubmit={(e) => e.preventDefault()}>
         <div className="field">
           <label htmlFor={`${id}-name`}>{words.typeName}</label>
           <input id={`${id}-name`} list={`${id}-names`} className="mono" value={name} autoComplete="off" aria-describedby={`${id}-name-hint`} onChange={(e) => setName(e.target.value)} />
