@@ -34,7 +34,7 @@ pub struct Sharded {
     local: Local,
     clock: SharedClock,
     shards: u16,
-    members: Members,
+    members: Arc<Members>,
     state: Mutex<State>,
 }
 
@@ -51,6 +51,11 @@ impl Sharded {
     /// Takes the shards that are this node's among `live`; none before the first [`Delivery::next`].
     pub fn new(params: ShardedParams) -> Self {
         let ShardedParams { clock, shards, node, live } = params;
+        Self::among(Arc::new(Members::new(node, live)), clock, shards)
+    }
+
+    /// Among nodes of which something may be known already.
+    pub(super) fn among(members: Arc<Members>, clock: SharedClock, shards: u16) -> Self {
         let state = State {
             refresh_at: Instant::now(),
             owned: vec![false; usize::from(shards)],
@@ -58,7 +63,7 @@ impl Sharded {
             was_known: true,
         };
         let local = Local::new(Arc::clone(&clock), shards);
-        Self { local, clock, shards, members: Members::new(node, live), state: Mutex::new(state) }
+        Self { local, clock, shards, members, state: Mutex::new(state) }
     }
 
     /// Takes in who is there, and goes back over what has become this node's.

@@ -1,9 +1,9 @@
-//! The degraded mode: the embedded mode's loop over the shards that are this node's own, while the broker is away.
+//! The degraded mode: while the broker is away, the loop of a cluster that has none.
 
 use std::{sync::Arc, time::Duration};
 
 use super::{Shared, hand::Taken, health::Mode};
-use crate::delivery::{Delivery as _, Slot, local::Local};
+use crate::delivery::{Delivery as _, Slot, sharded::Sharded};
 
 /// How often the list of nodes is asked for. Also while the broker is there: it may be too late afterwards.
 const REFRESH_EVERY: Duration = Duration::from_secs(1);
@@ -24,20 +24,18 @@ pub(super) async fn run(shared: Arc<Shared>) {
 
 /// Until the broker has been back for a while. It starts with what lies a few seconds back, as long as it took to notice.
 async fn by_own_clock(shared: &Shared) {
-    let local = Local::new(Arc::clone(&shared.clock), shared.shards);
+    let sharded = Sharded::among(Arc::clone(&shared.members), Arc::clone(&shared.clock), shared.shards);
     let mut modes = shared.health.modes();
     // The first second that is left to the broker.
     let until_when = |mode| (mode == Mode::Broker).then(|| shared.clock.now().second() + OVERLAP);
     let mut until = until_when(*modes.borrow_and_update());
     loop {
         tokio::select! {
-            slot = local.next() => {
+            slot = sharded.next() => {
                 if until.is_some_and(|u| slot.second >= u) {
                     return;
                 }
-                if shared.members.owns(slot.shard) {
-                    take(shared, slot).await;
-                }
+                take(shared, slot).await;
             }
             changed = modes.changed() => {
                 if changed.is_err() {

@@ -1,6 +1,6 @@
 //! The broker dies, is cut off, forgets everything, or was never there: each slot is still given, and none early.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use lapse::{
     config,
@@ -10,9 +10,10 @@ use lapse::{
         time::{DurationMs, Timestamp},
     },
 };
+use parking_lot::Mutex;
 use rstest::rstest;
 
-use super::rig::{CONSUMER, Nodes, STREAM, assert_bounded, now, second_from_now, settings, until};
+use super::rig::{CONSUMER, Habit, Names, Node, Nodes, STREAM, assert_bounded, now, second_from_now, settings, until};
 use crate::support::{
     nats::{Cluster, Nats},
     proxy::{Proxy, Way},
@@ -113,9 +114,9 @@ async fn a_node_that_is_cut_off_keeps_its_own_shards() {
     let server = Nats::start().await;
     let proxy = Proxy::to(server.address()).await;
     let live = ["far", "near"];
-    let done = super::rig::Habit::Done;
-    let far = super::rig::Node::start(settings(&format!("nats://{}", proxy.address)), "far", &live, done).await;
-    let near = super::rig::Node::start(settings(&server.url()), "near", &live, done).await;
+    let done = Habit::Done;
+    let far = Node::start(settings(&format!("nats://{}", proxy.address)), "far", &live, done).await;
+    let near = Node::start(settings(&server.url()), "near", &live, done).await;
     let nodes = Nodes(vec![far, near]);
     nodes.covered(second_from_now(2)..second_from_now(3)).await;
     proxy.set(Way::BlackHole);
@@ -161,6 +162,29 @@ async fn what_somebody_deletes_is_created_again(#[case] stream: bool) {
     recovered(&nodes, first).await;
     assert_bounded(&context).await;
     assert!(nodes.0[0].jetstream.status().changed.is_empty());
+}
+
+/// While the broker is away, a node dies and is missed two seconds later: the others go back over what was its.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_dies_while_the_broker_is_away() {
+    let mut server = Nats::start().await;
+    let names = Names(Arc::new(Mutex::new(["n0", "n1", "n2"].map(str::to_owned).to_vec())));
+    let mut nodes = Nodes(vec![]);
+    for name in ["n0", "n1", "n2"] {
+        nodes.0.push(Node::among(settings(&server.url()), name, names.clone(), Habit::Done).await);
+    }
+    nodes.covered(second_from_now(2)..second_from_now(3)).await;
+    server.kill();
+    nodes.until_mode(Mode::Local).await;
+    nodes.covered(second_from_now(1)..second_from_now(3)).await;
+    let first = second_from_now(1);
+    let dead = nodes.0.pop().unwrap().die().await;
+    assert!(dead.iter().any(|given| given.slot.second >= first - 2), "it had its share");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    names.0.lock().pop();
+    nodes.covered(first..first + 6).await;
+    server.run().await;
+    recovered(&nodes, first + 6).await;
 }
 
 /// The connection is there, and so are the stream and the server's heartbeats; only nothing comes.

@@ -39,12 +39,13 @@ pub fn settings(url: &str) -> config::Nats {
 }
 
 /// The names that a test says are alive.
-pub struct Names(pub Vec<String>);
+#[derive(Clone, Default)]
+pub struct Names(pub Arc<Mutex<Vec<String>>>);
 
 #[async_trait]
 impl LiveNodes for Names {
     async fn live_nodes(&self) -> Result<Vec<String>, Unknown> {
-        Ok(self.0.clone())
+        Ok(self.0.lock().clone())
     }
 }
 
@@ -70,12 +71,17 @@ pub struct Node {
 
 impl Node {
     pub async fn start(config: config::Nats, name: &str, live: &[&str], habit: Habit) -> Self {
+        let live = Names(Arc::new(Mutex::new(live.iter().map(|&n| n.to_owned()).collect())));
+        Self::among(config, name, live, habit).await
+    }
+
+    pub async fn among(config: config::Nats, name: &str, live: Names, habit: Habit) -> Self {
         let jetstream = Jetstream::start(JetstreamParams {
             config,
             clock: Arc::new(SystemClock),
             shards: SHARDS,
             node: name.to_owned(),
-            live: Arc::new(Names(live.iter().map(|&n| n.to_owned()).collect())),
+            live: Arc::new(live),
         })
         .await
         .unwrap();
