@@ -36,7 +36,8 @@ pub(super) fn expiry(job: &Job, fired_at: Timestamp) -> Expiry {
         trigger: job.trigger,
         idempotency_key: timer.id.to_string(),
         due_at: timer.due_at,
-        fired_at,
+        // It has come by the store's clock; one that was set back since does not unmake that.
+        fired_at: fired_at.max(timer.due_at),
         config: ready.revision.config.clone(),
     }
 }
