@@ -73,6 +73,7 @@ pending() {
   memory
   measure bench expire --rate 500 --seconds 20
   measure bench register --count 1000000 --batch 1000 --concurrency 4 --delay 2h
+  sleep 15 # what the load itself left to be checkpointed
   memory
   measure bench expire --rate 500 --seconds 20
   memory
