@@ -3,7 +3,7 @@
 mod gateway;
 mod payload;
 
-use lapse_plugin::{Capability, Compensation, Decision, Expiry, Export, Failure, Manifest, Plugin, Value, json};
+use lapse_plugin::{Capability, Compensation, Decision, Expiry, Export, Failure, Manifest, Plugin, Value, http, json};
 use payload::{Config, Coupon, Order, Release};
 
 struct OrderTimeout;
@@ -51,7 +51,7 @@ impl Plugin for OrderTimeout {
             RETURN_COUPON => &config.coupon_url,
             other => return Err(Failure::permanent("unknown_kind", format!("there is no compensation {other:?}"))),
         };
-        gateway::give_back(url, task).map(Some)
+        http::post_task(url, task).map(Some)
     }
 }
 

@@ -1,9 +1,7 @@
 //! What a timer of the type carries, as the schemas have it.
 
-use core::fmt;
-
-use lapse_plugin::Failure;
-use serde::{Deserialize, Deserializer, Serialize, de};
+use lapse_plugin::{Failure, Whole};
+use serde::{Deserialize, Serialize};
 
 #[derive(Deserialize)]
 pub struct Order {
@@ -30,10 +28,6 @@ pub struct Item {
     pub sku: String,
     pub quantity: Whole,
 }
-
-/// A whole number that is not negative. JSON Schema calls `12.0` an integer, and so do we.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Whole(pub u64);
 
 #[derive(Deserialize)]
 pub struct Config {
@@ -73,34 +67,5 @@ impl Order {
         let message =
             format!("wallet_payment_amount {} does not go with total_amount {}", frozen.0, self.total_amount.0);
         Err(Failure::permanent("amounts_invalid", message))
-    }
-}
-
-impl<'de> Deserialize<'de> for Whole {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        struct Visitor;
-
-        impl de::Visitor<'_> for Visitor {
-            type Value = Whole;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a whole number that is not negative")
-            }
-
-            fn visit_u64<E: de::Error>(self, n: u64) -> Result<Whole, E> {
-                Ok(Whole(n))
-            }
-
-            fn visit_f64<E: de::Error>(self, n: f64) -> Result<Whole, E> {
-                // Above 2^53 a float no longer names one whole number.
-                if n.fract() == 0.0 && (0.0..=9_007_199_254_740_991.0).contains(&n) {
-                    Ok(Whole(n as u64))
-                } else {
-                    Err(E::invalid_value(de::Unexpected::Float(n), &self))
-                }
-            }
-        }
-
-        d.deserialize_any(Visitor)
     }
 }

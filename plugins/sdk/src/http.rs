@@ -1,9 +1,11 @@
 //! Requests to the hosts that an operator has granted.
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::{
-    Failure,
+    Compensation, Failure,
     bindings::lapse::plugin::http::{self as wit, Header},
 };
 pub use wit::{HttpError, Method};
@@ -94,6 +96,28 @@ impl Response {
             _ => Failure::permanent(&code, message),
         }
     }
+}
+
+/// What may stand in a path segment as it is (RFC 3986, 2.3).
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// The address of something below `base`, such as `{base}/{id}/close`, whatever stands in the id. An id of dots alone is
+/// refused: it would be taken for a step in the path, however it is escaped.
+pub fn below(base: &str, id: &str, action: &str) -> Result<String, Failure> {
+    if matches!(id, "." | "..") {
+        return Err(Failure::permanent("id_invalid", "an id of dots alone cannot stand in a path"));
+    }
+    Ok(format!("{}/{}/{action}", base.trim_end_matches('/'), utf8_percent_encode(id, SEGMENT)))
+}
+
+/// Carries out a compensation by posting its payload as it is; the answer is read as [`Response::failure`] says.
+pub fn post_task(url: &str, task: &Compensation) -> Result<Value, Failure> {
+    let body = task.payload.clone().into_bytes();
+    let response = Request::post(url).header("content-type", "application/json").body(body).send()?;
+    if response.is_success() {
+        return Ok(json!({"status": response.status()}));
+    }
+    Err(response.failure(&task.kind, task.now))
 }
 
 /// `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110, 5.6.7) in milliseconds since 1970; the obsolete forms are not read.

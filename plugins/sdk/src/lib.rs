@@ -37,6 +37,7 @@ pub mod http;
 pub mod log;
 mod manifest;
 mod plugin;
+mod whole;
 
 /// The generated bindings of `lapse:plugin@1.0.0`. What has a helper in this crate is better reached through it.
 #[allow(missing_docs, clippy::all, reason = "generated")]
@@ -59,6 +60,7 @@ pub use plugin::Plugin;
 #[doc(hidden)]
 pub use plugin::adapter;
 pub use serde_json::{Value, json};
+pub use whole::Whole;
 
 /// Makes the crate a component: the plugin's type, named once.
 #[macro_export]

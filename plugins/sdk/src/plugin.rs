@@ -29,15 +29,22 @@ pub trait Plugin {
     }
 }
 
+impl Compensation {
+    /// The payload, as the decision gave it.
+    pub fn payload_as<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        parse("payload", &self.payload)
+    }
+}
+
+fn parse<T: DeserializeOwned>(what: &str, json: &str) -> Result<T, Failure> {
+    serde_json::from_str(json)
+        .map_err(|e| Failure::permanent(&format!("{what}_invalid"), format!("the {what} does not fit: {e}")))
+}
+
 #[doc(hidden)]
 pub mod adapter {
     use super::*;
     use crate::{bindings, log::log_panics};
-
-    fn parse<T: DeserializeOwned>(what: &str, json: &str) -> Result<T, Failure> {
-        serde_json::from_str(json)
-            .map_err(|e| Failure::permanent(&format!("{what}_invalid"), format!("the {what} does not fit: {e}")))
-    }
 
     /// No configuration is `{}` to the host; a plugin without one says `()`, which is `null` to serde.
     fn config<T: DeserializeOwned>(json: &str) -> Result<T, Failure> {

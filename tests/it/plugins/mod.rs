@@ -1,12 +1,15 @@
 //! The plugin host against real components: what it takes, what it runs, and what it holds off.
 
 mod address;
+mod after_sale;
 mod cache;
 mod cost;
+mod group_buy;
 mod host;
 mod http;
 mod misbehaviour;
 mod order_timeout;
 mod purity;
+mod reference;
 mod server;
 mod uploads;
