@@ -9,8 +9,9 @@ use crate::{
     delivery::jetstream,
     domain::audit::Chain,
     store::{
+        migration::MigrationStatus,
         postgres::{self, PostgresParams},
-        sqlite::{self, MigrationStatus},
+        sqlite,
     },
 };
 

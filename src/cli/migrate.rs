@@ -8,8 +8,9 @@ use serde_json::json;
 use crate::{
     domain::audit::Chain,
     store::{
+        migration::MigrationStatus,
         postgres::{self, PostgresParams},
-        sqlite::{self, MigrationStatus},
+        sqlite,
     },
 };
 

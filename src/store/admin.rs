@@ -93,6 +93,19 @@ pub struct PutType {
     pub created_by: String,
 }
 
+impl PutType {
+    /// Whether the type as it runs is what is asked for already.
+    pub(super) fn is_same_as(&self, active: &Revision) -> bool {
+        active.digest == self.digest
+            && active.config == self.config
+            && active.grants == self.grants
+            && active.default_delay == self.default_delay
+            && active.retry == self.retry
+            && active.concurrency == self.concurrency
+            && active.rate == self.rate
+    }
+}
+
 #[derive(Clone, Debug)]
 pub enum AdminAnswer {
     Namespace {

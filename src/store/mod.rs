@@ -12,10 +12,14 @@
 
 pub mod admin;
 mod group;
+mod lane;
+pub mod migration;
 pub mod op;
 pub mod postgres;
 pub mod read;
+mod register;
 pub mod sqlite;
+mod transition;
 
 use std::sync::Arc;
 

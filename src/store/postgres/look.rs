@@ -12,7 +12,7 @@ use super::{
     row::get,
     sql,
 };
-use crate::{domain::time::Timestamp, store::sqlite::MigrationStatus};
+use crate::{domain::time::Timestamp, store::migration::MigrationStatus};
 
 /// Rows of nodes that are shown.
 const MAX_NODES: i64 = 1000;

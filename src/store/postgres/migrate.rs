@@ -8,28 +8,13 @@ use super::{
     row::{at, get},
     sql,
 };
-use crate::{domain::time::Timestamp, store::sqlite::MigrationStatus};
-
-struct Migration {
-    number: u32,
-    name: &'static str,
-    up: &'static str,
-    down: &'static str,
-}
-
-macro_rules! migration {
-    ($number:literal, $file:literal, $name:literal) => {
-        Migration {
-            number: $number,
-            name: $name,
-            up: include_str!(concat!("../../../migrations/postgres/", $file, "_", $name, ".up.sql")),
-            down: include_str!(concat!("../../../migrations/postgres/", $file, "_", $name, ".down.sql")),
-        }
-    };
-}
+use crate::{
+    domain::time::Timestamp,
+    store::migration::{Migration, MigrationStatus, migration},
+};
 
 /// In order, numbered from 1 without gaps.
-const MIGRATIONS: &[Migration] = &[migration!(1, "0001", "base")];
+const MIGRATIONS: &[Migration] = &[migration!("postgres", 1, "0001", "base")];
 
 /// The number of the newest migration.
 #[expect(clippy::cast_possible_truncation, reason = "a handful")]
@@ -60,7 +45,7 @@ pub async fn migrate_down(params: &PostgresParams, to: u32) -> Result<Vec<Migrat
     for migration in MIGRATIONS.iter().rev().filter(|m| m.number > to && m.number <= at) {
         let note = format!("DELETE FROM migrations WHERE number = {}", migration.number);
         run(&conn, migration.down, &note).await.map_err(|why| OpenError::database(&connector, why))?;
-        undone.push(MigrationStatus { number: migration.number, name: migration.name.into(), applied_at: None });
+        undone.push(migration.status(None));
     }
     Ok(undone)
 }
@@ -153,10 +138,6 @@ pub(super) async fn status(conn: &Conn) -> Result<Vec<MigrationStatus>, Fault> {
             applied_at.insert(get(&row, 0)?, at(&row, 1)?);
         }
     }
-    let status = |m: &Migration| MigrationStatus {
-        number: m.number,
-        name: m.name.into(),
-        applied_at: i32::try_from(m.number).ok().and_then(|number| applied_at.get(&number).copied()),
-    };
-    Ok(MIGRATIONS.iter().map(status).collect())
+    let of = |number: u32| i32::try_from(number).ok().and_then(|number| applied_at.get(&number).copied());
+    Ok(MIGRATIONS.iter().map(|m| m.status(of(m.number))).collect())
 }

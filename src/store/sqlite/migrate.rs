@@ -6,40 +6,21 @@ use std::path::Path;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{OpenError, connect, lock::Lock};
-use crate::{clock::Clock as _, clock::SystemClock, domain::time::Timestamp, store::Error};
-
-struct Migration {
-    number: u32,
-    name: &'static str,
-    up: &'static str,
-    down: &'static str,
-}
-
-macro_rules! migration {
-    ($number:literal, $file:literal, $name:literal) => {
-        Migration {
-            number: $number,
-            name: $name,
-            up: include_str!(concat!("../../../migrations/sqlite/", $file, "_", $name, ".up.sql")),
-            down: include_str!(concat!("../../../migrations/sqlite/", $file, "_", $name, ".down.sql")),
-        }
-    };
-}
+use crate::{
+    clock::{Clock as _, SystemClock},
+    domain::time::Timestamp,
+    store::{
+        Error,
+        migration::{Migration, MigrationStatus, migration},
+    },
+};
 
 /// In order, numbered from 1 without gaps.
-const MIGRATIONS: &[Migration] = &[migration!(1, "0001", "base")];
+const MIGRATIONS: &[Migration] = &[migration!("sqlite", 1, "0001", "base")];
 
 /// The number of the newest migration.
 #[expect(clippy::cast_possible_truncation, reason = "a handful")]
 pub const NEWEST: u32 = MIGRATIONS.len() as u32;
-
-/// One migration, and when it was applied.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MigrationStatus {
-    pub number: u32,
-    pub name: String,
-    pub applied_at: Option<Timestamp>,
-}
 
 /// Applies what is missing; says what was applied.
 pub fn migrate_up(path: &Path) -> Result<Vec<MigrationStatus>, OpenError> {
@@ -64,7 +45,7 @@ pub fn migrate_down(path: &Path, to: u32) -> Result<Vec<MigrationStatus>, OpenEr
             conn.execute("DELETE FROM migrations WHERE number = ?1", params![migration.number]).map(drop)
         })
         .map_err(|why| database(path, why))?;
-        undone.push(MigrationStatus { number: migration.number, name: migration.name.into(), applied_at: None });
+        undone.push(migration.status(None));
     }
     Ok(undone)
 }
@@ -72,8 +53,7 @@ pub fn migrate_down(path: &Path, to: u32) -> Result<Vec<MigrationStatus>, OpenEr
 /// Every migration that this program knows, in order; none applied if there is no database yet.
 pub fn migrate_status(path: &Path) -> Result<Vec<MigrationStatus>, OpenError> {
     if !path.exists() {
-        let unapplied = |m: &Migration| MigrationStatus { number: m.number, name: m.name.into(), applied_at: None };
-        return Ok(MIGRATIONS.iter().map(unapplied).collect());
+        return Ok(MIGRATIONS.iter().map(|m| m.status(None)).collect());
     }
     let conn = connect::reader(path).map_err(|why| database(path, why))?;
     applied(path, &conn)?;
@@ -151,7 +131,7 @@ fn status(conn: &Connection) -> Result<Vec<MigrationStatus>, Error> {
         } else {
             None
         };
-        all.push(MigrationStatus { number: migration.number, name: migration.name.into(), applied_at });
+        all.push(migration.status(applied_at));
     }
     Ok(all)
 }

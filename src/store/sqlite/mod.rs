@@ -52,7 +52,7 @@ use crate::{
 
 pub use self::{
     error::OpenError,
-    migrate::{MigrationStatus, NEWEST, migrate_down, migrate_status, migrate_up},
+    migrate::{NEWEST, migrate_down, migrate_status, migrate_up},
     sql::statements,
 };
 

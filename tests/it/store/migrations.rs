@@ -7,7 +7,8 @@ use lapse::{
     domain::timer::Due,
     store::{
         Driver as _, Limits, Store,
-        sqlite::{MigrationStatus, NEWEST, OpenError, Sqlite, SqliteParams, migrate_down, migrate_status, migrate_up},
+        migration::MigrationStatus,
+        sqlite::{NEWEST, OpenError, Sqlite, SqliteParams, migrate_down, migrate_status, migrate_up},
     },
 };
 use rusqlite::Connection;

@@ -29,7 +29,7 @@ async fn schema(database: &Database) -> BTreeSet<String> {
 async fn up_down_and_up_again_with_data() {
     let database = database().await;
     let every: Vec<u32> = (1..=NEWEST).collect();
-    let numbers = |all: Vec<lapse::store::sqlite::MigrationStatus>| all.iter().map(|m| m.number).collect::<Vec<_>>();
+    let numbers = |all: Vec<lapse::store::migration::MigrationStatus>| all.iter().map(|m| m.number).collect::<Vec<_>>();
     assert!(migrate_status(&database.params()).await.unwrap().iter().all(|m| m.applied_at.is_none()));
     assert_eq!(numbers(migrate_up(&database.params()).await.unwrap()), every);
     assert!(migrate_up(&database.params()).await.unwrap().is_empty());

@@ -5,13 +5,12 @@ use std::collections::HashMap;
 use tokio_postgres::{Row, types::ToSql};
 use uuid::Uuid;
 
-use super::{Batch, steps::claimed_by, work::Work};
+use super::{Batch, work::Work};
 use crate::{
     domain::{
         id::TypeId,
-        machine::{self, Command},
         time::Timestamp,
-        timer::{State, Timer, Trigger},
+        timer::{State, Timer},
     },
     store::{
         op::{Backlog, ClaimBacklog},
@@ -20,6 +19,7 @@ use crate::{
             marks::{Part, Scan},
             row,
         },
+        transition::backlog_claim,
     },
 };
 
@@ -85,10 +85,10 @@ impl Batch<'_> {
         let mut work = Work::new(self.chain, now, found.clone());
         for timer in &found {
             let room = room.entry(timer.type_id).or_default();
-            match machine::step(timer, &Command::Claim { lease: claim.lease }, now) {
-                Ok(change) if *room > 0 => {
+            match backlog_claim(timer, claim.lease, &claim.node, now) {
+                Some(transition) if *room > 0 => {
                     *room -= 1;
-                    taken.extend(work.transition(timer.id, claimed_by(change, Trigger::Backlog, &claim.node)));
+                    taken.extend(work.transition(timer.id, transition));
                 }
                 // No room; or what was selected is due, and the machine knows better all the same: it is left alone.
                 _ => leave(timer),

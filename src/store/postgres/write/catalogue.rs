@@ -122,7 +122,7 @@ impl Batch<'_> {
         let existing = self.type_by_name(put.namespace_id, &put.name).await?;
         if let Some(row) = &existing {
             let active = self.revision(row.id, row.active).await?.ok_or_else(interfered)?;
-            if is_same(&active, put) {
+            if put.is_same_as(&active) {
                 return Ok(AdminAnswer::Type { row: row.clone(), revision: active, created: false });
             }
         }
@@ -225,14 +225,4 @@ fn interfered() -> Fault {
 
 fn length(length: DurationMs) -> i64 {
     i64::try_from(length.as_millis()).unwrap_or(i64::MAX)
-}
-
-fn is_same(active: &Revision, put: &PutType) -> bool {
-    active.digest == put.digest
-        && active.config == put.config
-        && active.grants == put.grants
-        && active.default_delay == put.default_delay
-        && active.retry == put.retry
-        && active.concurrency == put.concurrency
-        && active.rate == put.rate
 }

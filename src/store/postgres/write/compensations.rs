@@ -2,22 +2,18 @@
 
 use std::collections::{HashMap, HashSet};
 
-use serde_json::{Value, json};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::{
-    Batch,
-    work::{Work, merge},
-};
+use super::{Batch, work::Work};
 use crate::{
     domain::{
-        audit::EventKind,
-        compensation::{Compensation, CompensationState, RunResult},
+        compensation::{Compensation, CompensationState},
         id::{CompensationId, Name, NamespaceId, TypeId},
         time::Timestamp,
     },
     store::{
+        lane,
         op::{
             Answer, ClaimCompensations, FinishCompensation, Finished, Lane, Op, Redrive, RedriveWhich, Redriven,
             Redriving,
@@ -28,10 +24,6 @@ use crate::{
         },
     },
 };
-
-/// Compensations that one claim may take, and one redrive may send back, whatever they ask for.
-const MAX_CLAIMED: usize = 1_000;
-const MAX_REDRIVEN: usize = 1_000;
 
 /// Dead compensations that one redrive looks at, in each type, for those of its kind.
 const MAX_LOOKED_AT: usize = 10_000;
@@ -101,7 +93,7 @@ impl Batch<'_> {
                 Op::FinishCompensation(finish) => drop(wanted.insert(finish.id.0)),
                 Op::Redrive(Redrive { which: RedriveWhich::One(id), .. }) => drop(wanted.insert(id.0)),
                 Op::Redrive(Redrive { namespace_id, which: RedriveWhich::Filter { type_id, kind, limit }, .. }) => {
-                    let limit = (*limit).min(MAX_REDRIVEN);
+                    let limit = (*limit).min(lane::MAX_REDRIVEN);
                     let found = self.dead(*namespace_id, *type_id, kind.as_ref(), limit).await?;
                     wanted.extend(&found.ids);
                     by_filter.insert(index, found);
@@ -159,7 +151,7 @@ impl Batch<'_> {
         Ok(Found { ids, more: kind.is_some() && rows.len() == MAX_LOOKED_AT })
     }
 
-    /// No event tells of a claim: what the run comes to does. Claims of one lane see each other's, so those of
+    /// Claims of one lane see each other's, so those of
     /// different lanes go together.
     async fn claim(
         &self,
@@ -182,19 +174,12 @@ impl Batch<'_> {
         claims: Vec<(usize, &ClaimCompensations)>,
     ) -> Result<Vec<(usize, Vec<Compensation>)>, Fault> {
         let found = claims.iter().map(async |(index, claim)| {
-            let limit = row::limit(claim.limit.min(MAX_CLAIMED));
+            let limit = row::limit(claim.limit.min(lane::MAX_CLAIMED));
             let params: [&(dyn ToSql + Sync); 4] = [&claim.type_id.0, &claim.kind.as_str(), &now.as_millis(), &limit];
             let rows = self.conn.rows("compensations.due", &params).await?;
-            let lease_until = now.saturating_add(claim.lease);
             let held = rows.iter().map(|row| {
                 let mut held = Held::new(row::compensation(row)?);
-                let compensation = &mut held.compensation;
-                // A lease that lapsed has used its attempt up.
-                let lapsed = compensation.state == CompensationState::Running;
-                compensation.attempt = compensation.attempt.saturating_add(u32::from(lapsed));
-                compensation.state = CompensationState::Running;
-                compensation.fence += 1;
-                compensation.run_at = Some(lease_until);
+                lane::claim(&mut held.compensation, claim.lease, now);
                 Ok(held)
             });
             Ok::<_, Fault>((*index, held.collect::<Result<Vec<Held>, Fault>>()?))
@@ -242,50 +227,15 @@ impl Lanes<'_> {
     fn finish(&mut self, finish: &FinishCompensation) -> Finished {
         let stale = Finished { written: false, again: None };
         let Some(held) = self.held.get_mut(&finish.id) else { return stale };
-        let compensation = &mut held.compensation;
-        if compensation.state != CompensationState::Running || compensation.fence != finish.fence {
+        if !lane::is_current(&held.compensation, finish) {
             return stale;
         }
-        let now = self.work.now;
-        let about = json!({
-            "compensation_id": compensation.id,
-            "kind": compensation.kind,
-            "attempt": compensation.attempt,
-        });
         held.is_changed = true;
-        compensation.run_at = None;
-        compensation.result = None;
-        compensation.settled_at = Some(now);
-        let (event, about) = match &finish.result {
-            RunResult::Done { result, skipped } => {
-                compensation.state = CompensationState::Done;
-                compensation.result.clone_from(result);
-                compensation.last_error.clone_from(skipped);
-                let more = skipped.as_ref().map_or(Value::Null, |failure| json!({ "skipped": failure }));
-                (Some(EventKind::CompensationDone), merge(about, more))
-            }
-            RunResult::Retry { failure, at, counts } => {
-                let at = (*at).max(now);
-                compensation.state = CompensationState::Pending;
-                compensation.run_at = Some(at);
-                compensation.settled_at = None;
-                compensation.last_error = Some(failure.clone());
-                compensation.attempt = compensation.attempt.saturating_add(u32::from(*counts));
-                let event = counts.then_some(EventKind::CompensationRetried);
-                (event, merge(about, json!({ "failure": failure, "run_at": at })))
-            }
-            RunResult::Dead { failure } => {
-                compensation.state = CompensationState::Dead;
-                compensation.last_error = Some(failure.clone());
-                (Some(EventKind::CompensationDead), merge(about, json!({ "failure": failure })))
-            }
-        };
-        let (timer, type_id, kind) = (compensation.timer_id, compensation.type_id, compensation.kind.clone());
-        let again = compensation.run_at.map(|run_at| Lane { type_id, kind, run_at });
-        if let Some(event) = event {
-            self.work.append(timer, event, "engine", merge(about, finish.detail.clone()));
+        let note = lane::finish(&mut held.compensation, finish, self.work.now);
+        if let Some(note) = note {
+            self.work.append(held.compensation.timer_id, note);
         }
-        Finished { written: true, again }
+        Finished { written: true, again: lane::waits_in(&held.compensation) }
     }
 
     fn redrive(&mut self, redrive: &Redrive, found: Option<&Found>) -> Redriving {
@@ -334,24 +284,10 @@ impl Lanes<'_> {
     }
 
     fn send_back(&mut self, id: CompensationId, redrive: &Redrive) -> Option<(Compensation, Lane)> {
-        let now = self.work.now;
         let held = self.held.get_mut(&id)?;
         held.is_changed = true;
-        let compensation = &mut held.compensation;
-        compensation.state = CompensationState::Pending;
-        compensation.attempt = compensation.attempt.saturating_add(1);
-        compensation.first_attempt = compensation.attempt;
-        compensation.run_at = Some(now);
-        compensation.settled_at = None;
-        let compensation = compensation.clone();
-        let detail = json!({
-            "compensation_id": compensation.id,
-            "kind": compensation.kind,
-            "attempt": compensation.attempt,
-            "note": redrive.note,
-        });
-        self.work.append(compensation.timer_id, EventKind::CompensationRedriven, &redrive.actor, detail);
-        let lane = Lane { type_id: compensation.type_id, kind: compensation.kind.clone(), run_at: now };
-        Some((compensation, lane))
+        let note = lane::send_back(&mut held.compensation, redrive, self.work.now);
+        self.work.append(held.compensation.timer_id, note);
+        Some((held.compensation.clone(), lane::waits_in(&held.compensation)?))
     }
 }

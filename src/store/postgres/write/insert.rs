@@ -5,10 +5,9 @@ use std::collections::{HashMap, HashSet};
 use super::Batch;
 use crate::{
     domain::{
-        audit::Chain,
         id::{TimerId, TimerKey, TypeId},
         time::Timestamp,
-        timer::{NewTimer, Origin, State, Timer},
+        timer::{NewTimer, Timer},
     },
     store::{
         op::{Answer, Inserted, Op},
@@ -16,52 +15,11 @@ use crate::{
             error::Fault,
             row::{self, code, column, json_text, ms},
         },
+        register::{against, registered},
     },
 };
 
 pub(super) type Key = (TypeId, TimerKey);
-
-/// The timer that a registration makes at `now`; `None` if its delay leads beyond the year 9999.
-pub(super) fn registered(new: &NewTimer, chain: &Chain, now: Timestamp) -> Option<Timer> {
-    let due_at = new.due.resolve(now).ok()?;
-    let mut timer = Timer {
-        id: new.id,
-        namespace_id: new.namespace_id,
-        type_id: new.type_id,
-        key: new.key.clone(),
-        payload: new.payload.clone(),
-        labels: new.labels.clone(),
-        state: State::Scheduled,
-        due_at,
-        run_at: Some(due_at.max(now)),
-        attempt: 1,
-        lapses: 0,
-        version: 1,
-        revision: new.revision,
-        pinned: new.pinned,
-        manual: false,
-        depth: new.depth,
-        created_at: now,
-        settled_at: None,
-        outcome: None,
-        origin: Origin {
-            actor: new.actor.clone(),
-            due_at,
-            fingerprint: Some(new.fingerprint),
-            message_id: new.message_id.clone(),
-        },
-        head: [0; 32],
-    };
-    timer.head = chain.first(&timer);
-    Some(timer)
-}
-
-/// The answer to a registration whose key is taken.
-pub(super) fn against(existing: Timer, fingerprint: &[u8; 32]) -> Inserted {
-    // A row that `remember` left has seen no registration: this one is its own.
-    let same = existing.origin.fingerprint.is_none_or(|f| f == *fingerprint);
-    if same { Inserted::Same(existing) } else { Inserted::Conflict(existing) }
-}
 
 impl Batch<'_> {
     pub(super) async fn inserts(&mut self, begin: Option<&str>, ops: &[Op]) -> Result<Vec<Answer>, Fault> {

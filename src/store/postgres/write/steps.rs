@@ -2,25 +2,21 @@
 
 use std::collections::{HashMap, HashSet};
 
-use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{
-    Batch,
-    insert::Key,
-    work::{Cause, Transition, Work, merge},
-};
+use super::{Batch, insert::Key, work::Work};
 use crate::{
     domain::{
-        audit::{Chain, Event, EventKind},
         id::TimerId,
-        machine::{self, Command, Refusal},
+        machine::Command,
         time::Timestamp,
-        timer::{NewTimer, Origin, State, Timer, Trigger},
+        timer::{NewTimer, Timer},
     },
     store::{
         op::{Act, Acted, Answer, Claim, Claimed, Inserted, Op, Remember, Settled, Settlement, Target},
         postgres::{error::Fault, row},
+        register::remembered,
+        transition::created,
     },
 };
 
@@ -194,27 +190,16 @@ impl<'a> Pass<'a> {
                 _ => Acted::NotFound,
             };
         };
-        if act.expected_version.is_some_and(|expected| expected != timer.version) {
-            return Acted::VersionConflict(timer.clone());
-        }
-        let change = match machine::step(timer, &act.command, self.work.now) {
-            Ok(change) => change,
-            Err(Refusal::Same) => return Acted::Same(timer.clone()),
-            Err(Refusal::TooLate) => return Acted::TooLate(timer.clone()),
-            Err(Refusal::Firing) => return Acted::Firing(timer.clone()),
-            Err(Refusal::WrongState | Refusal::Early) => return Acted::WrongState(timer.clone()),
-            Err(Refusal::OutOfRange) => return Acted::OutOfRange,
-        };
-        let cause = Cause { actor: &act.actor, trigger: None, digest: None, message_id: act.message_id.as_deref() };
         let id = timer.id;
-        let transition = Transition { change, cause, detail: reason(act), compensations: &[], revision: 0 };
-        self.work.transition(id, transition).map_or(Acted::NotFound, Acted::Done)
+        match act.step(timer, self.work.now) {
+            Ok(transition) => self.work.transition(id, transition).map_or(Acted::NotFound, Acted::Done),
+            Err(answer) => answer,
+        }
     }
 
-    /// Leaves a resolved timer behind for a key that was never seen: what is registered after its payment finds it.
     fn remember(&mut self, act: &Act, key: Key, remember: &Remember) -> Timer {
-        let (timer, event) = remembered(self.work.chain(), self.work.now, act, &key, remember);
-        self.work.add(timer.clone(), &event);
+        let (timer, event) = remembered(act, key.clone(), remember, self.work.chain(), self.work.now);
+        self.work.add(timer.clone(), event);
         self.by_key.insert(key, timer.id);
         self.remembered.push(timer.clone());
         timer
@@ -222,136 +207,21 @@ impl<'a> Pass<'a> {
 
     fn settle(&mut self, settlement: &'a Settlement, made: &[Inserted]) -> Settled {
         let Some(timer) = self.work.timer(settlement.id) else { return Settled::Gone };
-        if timer.version != settlement.version {
-            let timer = timer.clone();
-            return if timer.state.is_settled() { Settled::Lost(timer) } else { Settled::Moved(timer) };
-        }
-        let command = Command::Settle(settlement.settle.clone());
-        let change = match machine::step(timer, &command, self.work.now) {
+        let change = match settlement.step(timer, self.work.now) {
             Ok(change) => change,
-            Err(Refusal::Early) => return Settled::Early(timer.clone()),
-            Err(_) => return Settled::Lost(timer.clone()),
+            Err(answer) => return answer,
         };
-        let transition = Transition {
-            change,
-            cause: Cause {
-                actor: &settlement.actor,
-                trigger: Some(settlement.trigger),
-                digest: settlement.digest,
-                message_id: None,
-            },
-            detail: settle_detail(settlement, made),
-            compensations: &settlement.compensations,
-            revision: settlement.revision,
-        };
-        let follow_ups = made.iter().filter_map(|inserted| match inserted {
-            Inserted::Created(timer) => Some(timer.clone()),
-            _ => None,
-        });
-        match self.work.transition(settlement.id, transition) {
-            Some(timer) => Settled::Done { timer, follow_ups: follow_ups.collect() },
+        match self.work.transition(settlement.id, settlement.transition(change, made)) {
+            Some(timer) => Settled::Done { timer, follow_ups: created(made) },
             None => Settled::Gone,
         }
     }
 
     fn claim(&mut self, claim: &Claim) -> Claimed {
         let Some(timer) = self.work.timer(claim.id) else { return Claimed::Gone };
-        if timer.version != claim.version {
-            let timer = timer.clone();
-            return if timer.state.is_settled() { Claimed::Lost(timer) } else { Claimed::Moved(timer) };
-        }
-        let change = match machine::step(timer, &Command::Claim { lease: claim.lease }, self.work.now) {
-            Ok(change) => change,
-            Err(Refusal::Early) => return Claimed::Early(timer.clone()),
-            Err(Refusal::Firing) => return Claimed::Moved(timer.clone()),
-            Err(_) => return Claimed::Lost(timer.clone()),
-        };
-        match self.work.transition(claim.id, claimed_by(change, claim.trigger, &claim.node)) {
-            Some(timer) if timer.state == State::Firing => Claimed::Done(timer),
-            Some(timer) => Claimed::Lost(timer),
-            None => Claimed::Gone,
+        match claim.step(timer, self.work.now) {
+            Ok(transition) => self.work.transition(claim.id, transition).map_or(Claimed::Gone, Claim::answer),
+            Err(answer) => answer,
         }
     }
-}
-
-pub(super) fn claimed_by(change: machine::Change, trigger: Trigger, node: &str) -> Transition<'static> {
-    Transition {
-        change,
-        cause: Cause { trigger: Some(trigger), ..Cause::ENGINE },
-        detail: json!({ "node": node }),
-        compensations: &[],
-        revision: 0,
-    }
-}
-
-fn remembered(chain: &Chain, now: Timestamp, act: &Act, key: &Key, remember: &Remember) -> (Timer, Event) {
-    let mut timer = Timer {
-        id: remember.id,
-        namespace_id: remember.namespace_id,
-        type_id: key.0,
-        key: key.1.clone(),
-        payload: "null".into(),
-        labels: std::collections::BTreeMap::new(),
-        state: State::Resolved,
-        due_at: now,
-        run_at: None,
-        attempt: 1,
-        lapses: 0,
-        version: 2,
-        revision: remember.revision,
-        pinned: false,
-        manual: false,
-        depth: 0,
-        created_at: now,
-        settled_at: Some(now),
-        outcome: None,
-        origin: Origin { actor: act.actor.clone(), due_at: now, fingerprint: None, message_id: act.message_id.clone() },
-        head: [0; 32],
-    };
-    let event = Event {
-        timer_id: timer.id,
-        seq: 2,
-        at: now,
-        kind: EventKind::Resolved,
-        actor: act.actor.clone(),
-        state_before: Some(State::Scheduled),
-        state_after: State::Resolved,
-        version: 2,
-        attempt: 1,
-        trigger: None,
-        digest: None,
-        message_id: act.message_id.clone(),
-        detail: merge(json!({ "remembered": true }), reason(act)),
-    };
-    timer.head = chain.link(&chain.first(&timer), &event.body());
-    (timer, event)
-}
-
-fn reason(act: &Act) -> Value {
-    act.reason.as_ref().map_or(Value::Null, |reason| json!({ "reason": reason }))
-}
-
-fn settle_detail(settlement: &Settlement, made: &[Inserted]) -> Value {
-    let mut more = serde_json::Map::new();
-    if !settlement.follow_ups.is_empty() {
-        let notes: Vec<Value> = settlement.follow_ups.iter().zip(made).map(|(new, made)| note(new, made)).collect();
-        more.insert("follow_ups".into(), notes.into());
-    }
-    if !settlement.events.is_empty() {
-        more.insert("events".into(), json!(settlement.events));
-    }
-    if !settlement.counters.is_empty() {
-        more.insert("counters".into(), json!(settlement.counters));
-    }
-    if more.is_empty() { settlement.detail.clone() } else { merge(settlement.detail.clone(), Value::Object(more)) }
-}
-
-fn note(new: &NewTimer, made: &Inserted) -> Value {
-    let (id, result) = match made {
-        Inserted::Created(timer) => (Some(timer.id), "created"),
-        Inserted::Same(timer) => (Some(timer.id), "exists"),
-        Inserted::Conflict(timer) => (Some(timer.id), "conflict"),
-        Inserted::OutOfRange => (None, "out_of_range"),
-    };
-    json!({ "type_id": new.type_id, "key": new.key, "timer_id": id, "result": result })
 }

@@ -1,67 +1,24 @@
 //! What a batch makes of the timers that it has locked, in memory: the rows as they change, and what is written with
-//! them. The one place that changes a timer's state.
+//! them.
 
 use std::collections::HashMap;
-
-use serde_json::{Value, json};
-use uuid::Uuid;
 
 use super::Batch;
 use crate::{
     domain::{
-        audit::{Chain, Event, EventKind, Mac},
-        decision::CompensationSpec,
-        id::{CompensationId, Digest, Name, TimerId, TypeId},
-        machine::Change,
+        audit::Chain,
+        id::{TimerId, TypeId},
         time::Timestamp,
-        timer::{State, Timer, Trigger},
+        timer::{State, Timer},
     },
-    store::postgres::{
-        error::Fault,
-        row::{code, column, ms},
+    store::{
+        postgres::{
+            error::Fault,
+            row::{code, column, ms},
+        },
+        transition::{Created, Head, Link, Note, Transition},
     },
 };
-
-/// Who or what caused a transition.
-#[derive(Clone, Copy)]
-pub(super) struct Cause<'a> {
-    pub actor: &'a str,
-    pub trigger: Option<Trigger>,
-    pub digest: Option<Digest>,
-    pub message_id: Option<&'a str>,
-}
-
-impl Cause<'_> {
-    pub(super) const ENGINE: Cause<'static> = Cause { actor: "engine", trigger: None, digest: None, message_id: None };
-}
-
-/// A transition with all that is written with it.
-pub(super) struct Transition<'a> {
-    pub change: Change,
-    pub cause: Cause<'a>,
-    /// Beside what the change itself says.
-    pub detail: Value,
-    pub compensations: &'a [(CompensationId, CompensationSpec)],
-    /// The revision that carries the compensations out.
-    pub revision: i64,
-}
-
-struct EventRow {
-    timer_id: Uuid,
-    seq: i64,
-    mac: Mac,
-    body: String,
-}
-
-struct CompensationRow<'a> {
-    id: Uuid,
-    timer_id: Uuid,
-    seq: i64,
-    type_id: TypeId,
-    kind: &'a Name,
-    revision: i64,
-    payload: &'a str,
-}
 
 struct Held {
     timer: Timer,
@@ -75,8 +32,8 @@ pub(super) struct Work<'a> {
     pub now: Timestamp,
     chain: &'a Chain,
     held: HashMap<TimerId, Held>,
-    events: Vec<EventRow>,
-    compensations: Vec<CompensationRow<'a>>,
+    events: Vec<(TimerId, Link)>,
+    compensations: Vec<(TimerId, TypeId, Created<'a>)>,
 }
 
 impl<'a> Work<'a> {
@@ -99,96 +56,29 @@ impl<'a> Work<'a> {
     }
 
     /// Takes in a timer that this transaction inserts as it is, with the one event that it has beside its registration.
-    pub(super) fn add(&mut self, timer: Timer, event: &Event) {
-        self.note(event, &self.chain.first(&timer));
+    pub(super) fn add(&mut self, timer: Timer, event: Link) {
+        self.events.push((timer.id, event));
         self.held.insert(timer.id, Held { state: timer.state, version: timer.version, timer });
     }
 
     /// The timer as it now is; `None` if it is not held.
     pub(super) fn transition(&mut self, id: TimerId, transition: Transition<'a>) -> Option<Timer> {
-        let timer = &self.held.get(&id)?.timer;
-        let Transition { change, cause, detail, compensations, revision } = transition;
-        let mut event = Event {
-            timer_id: id,
-            seq: timer.version + 1,
-            at: self.now,
-            kind: change.kind,
-            actor: cause.actor.to_owned(),
-            state_before: Some(timer.state),
-            state_after: change.state,
-            version: timer.version + 1,
-            // A retry's event tells of the attempt that ended; every other of the one that runs, or ran.
-            attempt: if change.kind == EventKind::RetryScheduled { timer.attempt } else { change.attempt },
-            trigger: cause.trigger,
-            digest: cause.digest,
-            message_id: cause.message_id.map(str::to_owned),
-            detail: merge(change.detail, detail),
-        };
-        let (type_id, head) = (timer.type_id, timer.head);
-        let mut head = self.note(&event, &head);
-        for (compensation_id, spec) in compensations {
-            event.seq += 1;
-            event.version += 1;
-            event.kind = EventKind::CompensationCreated;
-            event.state_before = Some(change.state);
-            event.detail = json!({ "compensation_id": compensation_id, "kind": spec.kind });
-            head = self.note(&event, &head);
-            self.compensations.push(CompensationRow {
-                id: compensation_id.0,
-                timer_id: id.0,
-                seq: event.seq,
-                type_id,
-                kind: &spec.kind,
-                revision,
-                payload: &spec.payload,
-            });
-        }
-        let timer = &mut self.held.get_mut(&id)?.timer;
-        timer.state = change.state;
-        timer.due_at = change.due_at;
-        timer.run_at = change.run_at;
-        timer.attempt = change.attempt;
-        timer.lapses = change.lapses;
-        timer.version = event.version;
-        timer.manual = change.manual;
-        timer.settled_at = change.settled_at;
-        timer.outcome = change.outcome;
-        timer.head = head;
-        Some(timer.clone())
+        let held = self.held.get_mut(&id)?;
+        let outcome = transition.carry_out(self.chain, self.now, held.timer.clone());
+        held.timer = outcome.timer;
+        self.events.extend(outcome.events.into_iter().map(|event| (id, event)));
+        let type_id = held.timer.type_id;
+        self.compensations.extend(outcome.compensations.into_iter().map(|created| (id, type_id, created)));
+        Some(held.timer.clone())
     }
 
-    /// Notes what happened to one of a timer's compensations: an event, which changes nothing of the timer itself.
-    pub(super) fn append(&mut self, id: TimerId, kind: EventKind, actor: &str, detail: Value) {
-        let Some(Held { timer, .. }) = self.held.get(&id) else { return };
-        let event = Event {
-            timer_id: id,
-            seq: timer.version + 1,
-            at: self.now,
-            kind,
-            actor: actor.to_owned(),
-            state_before: Some(timer.state),
-            state_after: timer.state,
-            version: timer.version + 1,
-            attempt: timer.attempt,
-            trigger: None,
-            digest: None,
-            message_id: None,
-            detail,
-        };
-        let previous = timer.head;
-        let head = self.note(&event, &previous);
-        if let Some(Held { timer, .. }) = self.held.get_mut(&id) {
-            timer.version = event.version;
-            timer.head = head;
-        }
-    }
-
-    /// Keeps an event for writing, chained to `previous`; says what is now the head.
-    fn note(&mut self, event: &Event, previous: &Mac) -> Mac {
-        let body = event.body();
-        let mac = self.chain.link(previous, &body);
-        self.events.push(EventRow { timer_id: event.timer_id.0, seq: event.seq, mac, body });
-        mac
+    /// Notes what happened to one of a timer's compensations.
+    pub(super) fn append(&mut self, id: TimerId, note: Note<'_>) {
+        let Some(Held { timer, .. }) = self.held.get_mut(&id) else { return };
+        let event = Head::of(timer).append(self.chain, self.now, note);
+        timer.version = event.seq;
+        timer.head = event.mac;
+        self.events.push((id, event));
     }
 }
 
@@ -234,10 +124,10 @@ impl Batch<'_> {
                 return Ok(());
             }
             let params: [&(dyn tokio_postgres::types::ToSql + Sync); 4] = [
-                &column(&work.events, |e| e.timer_id),
-                &column(&work.events, |e| e.seq),
-                &column(&work.events, |e| &e.mac[..]),
-                &column(&work.events, |e| e.body.as_str()),
+                &column(&work.events, |(timer, _)| timer.0),
+                &column(&work.events, |(_, e)| e.seq),
+                &column(&work.events, |(_, e)| &e.mac[..]),
+                &column(&work.events, |(_, e)| e.body.as_str()),
             ];
             self.conn.change("events.insert", &params).await.map(drop)
         };
@@ -247,34 +137,17 @@ impl Batch<'_> {
             }
             let made_at = work.now.as_millis();
             let params: [&(dyn tokio_postgres::types::ToSql + Sync); 8] = [
-                &column(&work.compensations, |c| c.id),
-                &column(&work.compensations, |c| c.timer_id),
-                &column(&work.compensations, |c| c.seq),
-                &column(&work.compensations, |c| c.type_id.0),
-                &column(&work.compensations, |c| c.kind.as_str()),
-                &column(&work.compensations, |c| c.revision),
+                &column(&work.compensations, |(_, _, c)| c.id.0),
+                &column(&work.compensations, |(timer, _, _)| timer.0),
+                &column(&work.compensations, |(_, _, c)| c.seq),
+                &column(&work.compensations, |(_, type_id, _)| type_id.0),
+                &column(&work.compensations, |(_, _, c)| c.spec.kind.as_str()),
+                &column(&work.compensations, |(_, _, c)| c.revision),
                 &column(&work.compensations, |_| made_at),
-                &column(&work.compensations, |c| c.payload),
+                &column(&work.compensations, |(_, _, c)| c.spec.payload.as_str()),
             ];
             self.conn.change("compensations.insert", &params).await.map(drop)
         };
         tokio::try_join!(biased; update, events, compensations).map(drop)
-    }
-}
-
-/// The fields of both; what is no object stands under `more`.
-pub(super) fn merge(into: Value, more: Value) -> Value {
-    match (into, more) {
-        (into, Value::Null) => into,
-        (Value::Null, more) => more,
-        (Value::Object(mut into), Value::Object(more)) => {
-            into.extend(more);
-            Value::Object(into)
-        }
-        (Value::Object(mut into), more) => {
-            into.insert("more".into(), more);
-            Value::Object(into)
-        }
-        (into, _) => into,
     }
 }

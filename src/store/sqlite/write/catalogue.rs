@@ -117,7 +117,7 @@ impl Writer<'_> {
         let existing = self.type_by_name(put.namespace_id, &put.name)?;
         if let Some(row) = &existing {
             let active = self.revision(row.id, row.active)?.ok_or_else(|| interfered("the catalogue"))?;
-            if is_same(&active, put) {
+            if put.is_same_as(&active) {
                 return Ok(AdminAnswer::Type { row: row.clone(), revision: active, created: false });
             }
         }
@@ -204,14 +204,4 @@ impl Writer<'_> {
     fn change(&self, name: &str, params: impl Params) -> Result<()> {
         Ok(self.conn.prepare_cached(sql::text(name))?.execute(params).map(drop)?)
     }
-}
-
-fn is_same(active: &Revision, put: &PutType) -> bool {
-    active.digest == put.digest
-        && active.config == put.config
-        && active.grants == put.grants
-        && active.default_delay == put.default_delay
-        && active.retry == put.retry
-        && active.concurrency == put.concurrency
-        && active.rate == put.rate
 }

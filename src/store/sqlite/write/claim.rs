@@ -3,23 +3,19 @@
 use std::collections::HashSet;
 
 use rusqlite::params;
-use serde_json::json;
 
-use super::{
-    Writer,
-    transition::{Cause, Transition},
-};
+use super::Writer;
 use crate::{
     domain::{
         id::{TimerId, TypeId},
-        machine::{self, Command, Refusal},
         time::DurationMs,
-        timer::{State, Trigger},
+        timer::State,
     },
     store::{
         Result,
         op::{Backlog, Claim, ClaimBacklog, Claimed},
         sqlite::row::{self, Stored},
+        transition::backlog_claim,
     },
 };
 
@@ -29,21 +25,10 @@ const MAX_CLAIMED: usize = 2_000;
 impl Writer<'_> {
     pub(super) fn claim(&mut self, claim: &Claim) -> Result<Claimed> {
         let Some(stored) = self.by_id(claim.id)? else { return Ok(Claimed::Gone) };
-        if stored.timer.version != claim.version {
-            return Ok(if stored.timer.state.is_settled() {
-                Claimed::Lost(stored.timer)
-            } else {
-                Claimed::Moved(stored.timer)
-            });
+        match claim.step(&stored.timer, self.now) {
+            Ok(transition) => Ok(Claim::answer(self.transition(stored, transition)?.timer)),
+            Err(answer) => Ok(answer),
         }
-        let change = match machine::step(&stored.timer, &Command::Claim { lease: claim.lease }, self.now) {
-            Ok(change) => change,
-            Err(Refusal::Early) => return Ok(Claimed::Early(stored.timer)),
-            Err(Refusal::Firing) => return Ok(Claimed::Moved(stored.timer)),
-            Err(_) => return Ok(Claimed::Lost(stored.timer)),
-        };
-        let timer = self.transition(stored, claimed_by(change, claim.trigger, &claim.node))?.timer;
-        Ok(if timer.state == State::Firing { Claimed::Done(timer) } else { Claimed::Lost(timer) })
     }
 
     pub(super) fn claim_backlog(&mut self, claim: &ClaimBacklog) -> Result<Backlog> {
@@ -65,9 +50,8 @@ impl Writer<'_> {
     }
 
     fn take(&mut self, stored: Stored, lease: DurationMs, node: &str, backlog: &mut Backlog) -> Result<()> {
-        // What was selected is due, so a refusal means that the machine knows better: it is left alone.
-        let Ok(change) = machine::step(&stored.timer, &Command::Claim { lease }, self.now) else { return Ok(()) };
-        let timer = self.transition(stored, claimed_by(change, Trigger::Backlog, node))?.timer;
+        let Some(transition) = backlog_claim(&stored.timer, lease, node, self.now) else { return Ok(()) };
+        let timer = self.transition(stored, transition)?.timer;
         if timer.state == State::Firing {
             backlog.claimed.push(timer);
         } else {
@@ -107,14 +91,4 @@ fn collect(
 ) -> Result<Vec<Stored>> {
     let wanted = rows.filter(|row| row.as_ref().map_or(true, |stored| !except.contains(&stored.timer.id)));
     Ok(wanted.take(limit).collect::<rusqlite::Result<_>>()?)
-}
-
-fn claimed_by(change: machine::Change, trigger: Trigger, node: &str) -> Transition<'static> {
-    Transition {
-        change,
-        cause: Cause { trigger: Some(trigger), ..Cause::ENGINE },
-        detail: json!({ "node": node }),
-        compensations: &[],
-        revision: 0,
-    }
 }

@@ -1,122 +1,80 @@
 //! The lanes: claims, what runs report, and redrives.
 
 use rusqlite::{OptionalExtension as _, params};
-use serde_json::json;
 
-use super::{Writer, interfered, timers::json_text, transition::merge};
+use super::{Writer, interfered, timers::json_text};
 use crate::{
     domain::{
-        audit::EventKind,
-        compensation::{Compensation, CompensationState, RunResult},
+        compensation::{Compensation, CompensationState},
         id::{CompensationId, Name, NamespaceId, TypeId},
+        time::Timestamp,
     },
     store::{
-        Result,
+        Result, lane,
         op::{ClaimCompensations, FinishCompensation, Finished, Lane, Redrive, RedriveWhich, Redriven, Redriving},
         sqlite::row::{self, StoredCompensation},
         sqlite::sql,
     },
 };
 
-/// Compensations that one claim may take, and one redrive may send back, whatever they ask for.
-const MAX_CLAIMED: usize = 1_000;
-const MAX_REDRIVEN: usize = 1_000;
-
 /// Dead compensations that one redrive looks at, in each type, for those of its kind; in the index alone.
 const MAX_LOOKED_AT: usize = 200_000;
 
 impl Writer<'_> {
-    /// No event tells of a claim: what the run comes to does.
     pub(super) fn claim_compensations(&mut self, claim: &ClaimCompensations) -> Result<Vec<Compensation>> {
-        let limit = claim.limit.min(MAX_CLAIMED);
+        let limit = claim.limit.min(lane::MAX_CLAIMED);
         let params = params![claim.type_id.0, claim.kind.as_str(), self.now.as_millis(), limit];
         let found: Vec<StoredCompensation> =
             self.sql.due_compensations.query_map(params, row::compensation)?.collect::<rusqlite::Result<_>>()?;
-        let lease_until = self.now.saturating_add(claim.lease);
         let mut claimed = Vec::with_capacity(found.len());
         for StoredCompensation { n, mut compensation, .. } in found {
-            // A lease that lapsed has used its attempt up.
-            let lapsed = compensation.state == CompensationState::Running;
-            let attempt = compensation.attempt.saturating_add(u32::from(lapsed));
+            let (fence, state) = (compensation.fence, compensation.state);
+            lane::claim(&mut compensation, claim.lease, self.now);
             let changed = self.sql.claim_compensation.execute(params![
                 n,
-                compensation.fence,
-                compensation.state.code(),
-                attempt,
-                lease_until.as_millis(),
+                fence,
+                state.code(),
+                compensation.attempt,
+                compensation.run_at.map(Timestamp::as_millis),
             ])?;
             if changed != 1 {
                 return Err(interfered("the compensation"));
             }
-            compensation.state = CompensationState::Running;
-            compensation.attempt = attempt;
-            compensation.fence += 1;
-            compensation.run_at = Some(lease_until);
             claimed.push(compensation);
         }
         Ok(claimed)
     }
 
     pub(super) fn finish_compensation(&mut self, finish: &FinishCompensation) -> Result<Finished> {
-        let stale = Finished { written: false, again: None };
-        let Some(stored) = self.compensation(finish.id)? else { return Ok(stale) };
-        let StoredCompensation { n, timer, compensation } = stored;
-        if compensation.state != CompensationState::Running || compensation.fence != finish.fence {
-            return Ok(stale);
-        }
-        let about = json!({
-            "compensation_id": compensation.id,
-            "kind": compensation.kind,
-            "attempt": compensation.attempt,
-        });
-        let (state, event, failure, result, next, about) = match &finish.result {
-            RunResult::Done { result, skipped } => {
-                let about = match skipped {
-                    Some(failure) => merge(about, json!({ "skipped": failure })),
-                    None => about,
-                };
-                (CompensationState::Done, EventKind::CompensationDone, skipped.as_ref(), result.as_ref(), None, about)
-            }
-            RunResult::Retry { failure, at, counts } => {
-                let at = (*at).max(self.now);
-                let about = merge(about, json!({ "failure": failure, "run_at": at }));
-                let next = Some((at, *counts));
-                (CompensationState::Pending, EventKind::CompensationRetried, Some(failure), None, next, about)
-            }
-            RunResult::Dead { failure } => {
-                let about = merge(about, json!({ "failure": failure }));
-                (CompensationState::Dead, EventKind::CompensationDead, Some(failure), None, None, about)
-            }
+        let current = self.compensation(finish.id)?.filter(|stored| lane::is_current(&stored.compensation, finish));
+        let Some(StoredCompensation { n, timer, mut compensation }) = current else {
+            return Ok(Finished { written: false, again: None });
         };
-        let counts = next.is_none_or(|(_, counts)| counts);
-        let attempt = compensation.attempt.saturating_add(u32::from(next.is_some() && counts));
-        let settled_at = next.is_none().then_some(self.now.as_millis());
+        let note = lane::finish(&mut compensation, finish, self.now);
         let changed = self.sql.finish_compensation.execute(params![
             n,
             finish.fence,
-            state.code(),
-            attempt,
-            next.map(|(at, _)| at.as_millis()),
-            failure.map(json_text),
-            result,
-            settled_at,
+            compensation.state.code(),
+            compensation.attempt,
+            compensation.run_at.map(Timestamp::as_millis),
+            compensation.last_error.as_ref().map(json_text),
+            compensation.result,
+            compensation.settled_at.map(Timestamp::as_millis),
         ])?;
         if changed != 1 {
             return Err(interfered("the compensation"));
         }
-        if counts {
-            self.append(timer, event, "engine", merge(about, finish.detail.clone()))?;
+        if let Some(note) = note {
+            self.append(timer, note)?;
         }
-        let again =
-            next.map(|(run_at, _)| Lane { type_id: compensation.type_id, kind: compensation.kind.clone(), run_at });
-        Ok(Finished { written: true, again })
+        Ok(Finished { written: true, again: lane::waits_in(&compensation) })
     }
 
     pub(super) fn redrive(&mut self, redrive: &Redrive) -> Result<Redriving> {
         match &redrive.which {
             RedriveWhich::One(id) => self.redrive_one(redrive, *id),
             RedriveWhich::Filter { type_id, kind, limit } => {
-                self.redrive_many(redrive, *type_id, kind.as_ref(), (*limit).min(MAX_REDRIVEN))
+                self.redrive_many(redrive, *type_id, kind.as_ref(), (*limit).min(lane::MAX_REDRIVEN))
             }
         }
     }
@@ -130,7 +88,7 @@ impl Writer<'_> {
             return Ok(Redriving { redriven: Redriven::WrongState(stored.compensation.state), lanes: Vec::new() });
         }
         let compensation = self.send_back(stored, redrive)?;
-        let lanes = vec![self.lane(&compensation)];
+        let lanes = lane::waits_in(&compensation).into_iter().collect();
         Ok(Redriving { redriven: Redriven::One(compensation), lanes })
     }
 
@@ -151,10 +109,7 @@ impl Writer<'_> {
             for n in found {
                 let stored = self.sql.compensation_by_n.query_row([n], row::compensation)?;
                 let compensation = self.send_back(stored, redrive)?;
-                let lane = self.lane(&compensation);
-                if !lanes.contains(&lane) {
-                    lanes.push(lane);
-                }
+                lanes.extend(lane::waits_in(&compensation).filter(|lane| !lanes.contains(lane)));
                 count += 1;
             }
         }
@@ -181,27 +136,12 @@ impl Writer<'_> {
 
     fn send_back(&mut self, stored: StoredCompensation, redrive: &Redrive) -> Result<Compensation> {
         let StoredCompensation { n, timer, mut compensation } = stored;
-        let attempt = compensation.attempt.saturating_add(1);
-        if self.sql.redrive_compensation.execute(params![n, attempt, self.now.as_millis()])? != 1 {
+        let note = lane::send_back(&mut compensation, redrive, self.now);
+        if self.sql.redrive_compensation.execute(params![n, compensation.attempt, self.now.as_millis()])? != 1 {
             return Err(interfered("the compensation"));
         }
-        let detail = json!({
-            "compensation_id": compensation.id,
-            "kind": compensation.kind,
-            "attempt": attempt,
-            "note": redrive.note,
-        });
-        self.append(timer, EventKind::CompensationRedriven, &redrive.actor, detail)?;
-        compensation.state = CompensationState::Pending;
-        compensation.attempt = attempt;
-        compensation.first_attempt = attempt;
-        compensation.run_at = Some(self.now);
-        compensation.settled_at = None;
+        self.append(timer, note)?;
         Ok(compensation)
-    }
-
-    fn lane(&self, compensation: &Compensation) -> Lane {
-        Lane { type_id: compensation.type_id, kind: compensation.kind.clone(), run_at: self.now }
     }
 
     fn compensation(&mut self, id: CompensationId) -> Result<Option<StoredCompensation>> {

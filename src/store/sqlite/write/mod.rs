@@ -115,7 +115,7 @@ impl<'c> Writer<'c> {
 
     fn carry_out(&mut self, op: &Op) -> Result<Answer> {
         Ok(match op {
-            Op::Insert(new) => Answer::Inserted(self.insert(new)?.0),
+            Op::Insert(new) => Answer::Inserted(self.insert(new)?),
             Op::Act(act) => Answer::Acted(self.act(act)?),
             Op::Settle(settlement) => Answer::Settled(self.settle(settlement)?),
             Op::Claim(claim) => Answer::Claimed(self.claim(claim)?),
