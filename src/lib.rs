@@ -2,6 +2,7 @@
 
 pub mod api;
 pub mod app;
+pub mod breaker;
 pub mod catalog;
 pub mod cli;
 pub mod client;

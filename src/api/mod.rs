@@ -32,7 +32,7 @@ use std::{sync::Arc, time::Duration};
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::sync::Semaphore;
 
-use crate::{catalog::Catalog, clock::SharedClock, config, store::Store};
+use crate::{breaker::Breakers, catalog::Catalog, clock::SharedClock, config, store::Store};
 
 pub use self::{
     auth::{hash_token, new_token},
@@ -44,6 +44,7 @@ pub use self::{
 pub struct ApiParams {
     pub store: Store,
     pub catalog: Catalog,
+    pub breakers: Breakers,
     pub clock: SharedClock,
     pub config: config::Server,
     /// The largest component that may be uploaded, in bytes.
@@ -69,6 +70,7 @@ const DRY_RUNS: usize = 4;
 struct Inner {
     store: Store,
     catalog: Catalog,
+    breakers: Breakers,
     clock: SharedClock,
     config: config::Server,
     max_component_bytes: u64,
@@ -94,6 +96,7 @@ pub fn router(params: ApiParams) -> axum::Router {
     let api = Arc::new(Inner {
         store: params.store,
         catalog: params.catalog,
+        breakers: params.breakers,
         clock: params.clock,
         limiter: rate::Limiter::new(params.config.rate_limit),
         config: params.config,

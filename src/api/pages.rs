@@ -45,6 +45,8 @@ impl Pages {
     responses((status = 200, description = "The metrics", body = String, content_type = "text/plain"))
 )]
 pub async fn get_metrics(State(api): State<Api>) -> impl IntoResponse {
+    // Ends the ramps that no call has ended.
+    drop(api.breakers.snapshot());
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], api.metrics.render())
 }
 

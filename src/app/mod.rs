@@ -23,6 +23,7 @@ use tokio::{net::TcpListener, sync::Notify, task::JoinHandle};
 
 use crate::{
     api::{self, ApiParams, Health},
+    breaker::Breakers,
     catalog::Catalog,
     clock::SharedClock,
     compensate::{Lanes, LanesParams},
@@ -117,7 +118,9 @@ impl App {
             first_key(&store, &token).await?;
         }
 
+        let breakers = Breakers::new(config.breaker.clone(), Arc::clone(&clock));
         let host_params = HostParams {
+            breakers: breakers.clone(),
             cache: Some(config.store.data.join("cache")),
             check_schema: |schema| crate::schema::Schema::compile(schema).map(drop),
         };
@@ -150,6 +153,7 @@ impl App {
         let api_params = ApiParams {
             store: store.clone(),
             catalog: catalog.clone(),
+            breakers,
             clock,
             config: config.server.clone(),
             max_component_bytes: config.plugin.max_component_bytes,

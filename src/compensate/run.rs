@@ -77,7 +77,11 @@ impl Engine {
         histogram!("lapse_compensation_process_seconds", &labels(&task)).record(started.elapsed().as_secs_f64());
         let detail = detail(&compensation, &run);
         let policy = RetryPolicy { attempts: self.config.attempts, initial: self.config.initial, max: self.config.max };
-        let result = outcome(&compensation, run.result, &policy, self.clock.now());
+        let result = match (run.result, run.deferred) {
+            // Nobody's fault: it comes again in its turn, and in the same attempt.
+            (Err(failure), Some(deferred)) => RunResult::Retry { failure, at: deferred.until, counts: false },
+            (answer, _) => outcome(&compensation, answer, &policy, self.clock.now()),
+        };
         if self.finish(&compensation, result.clone(), detail).await {
             tell(&compensation, &task, &result);
         }
@@ -158,6 +162,15 @@ fn tell(compensation: &Compensation, task: &CompensationTask, result: &RunResult
                 idempotency_key = %compensation.id, retry_count = compensation.attempt - 1,
                 compensation.kind = %compensation.kind, error_class = skipped.as_ref().map(|f| f.class.as_str()),
                 "a compensation is done"
+            );
+        }
+        RunResult::Retry { failure, at, counts: false } => {
+            counter!("lapse_compensation_deferred_total", &labels).increment(1);
+            tracing::debug!(
+                timer_id = %compensation.timer_id, timer_key = %compensation.timer_key,
+                idempotency_key = %compensation.id, retry_count = compensation.attempt - 1,
+                compensation.kind = %compensation.kind, error_class = failure.class.as_str(), error.code = failure.code,
+                next_at = %at, "a compensation waits for its downstream"
             );
         }
         RunResult::Retry { failure, at, .. } => {

@@ -25,6 +25,7 @@ pub struct Config {
     pub nats: Nats,
     pub dispatch: Dispatch,
     pub compensation: Compensation,
+    pub breaker: Breaker,
     pub plugin: Plugin,
     pub log: Log,
 }
@@ -103,6 +104,24 @@ pub struct Compensation {
     pub attempts: u32,
     pub initial: DurationMs,
     pub max: DurationMs,
+}
+
+/// When a downstream is held to be away, and how it is come back to. Each node judges for itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Breaker {
+    /// Failures in a row, within `window`, after which a downstream is not called; 0 for never.
+    pub failures: u32,
+    pub window: DurationMs,
+    /// How long it is not called then; doubled each time that it is still away, up to `max`.
+    pub open: DurationMs,
+    pub max: DurationMs,
+    /// Calls at once that try whether it is back; as many must succeed.
+    pub probes: u32,
+    /// Runs that are let through in a second to one that is back.
+    pub drain_rate: u32,
+    /// How long that rate holds; it is doubled every five seconds.
+    pub ramp: DurationMs,
 }
 
 /// The sandbox.

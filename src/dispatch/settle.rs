@@ -17,7 +17,7 @@ use crate::{
         id::{CompensationId, Digest, TimerId},
         machine::Settle,
         time::{DurationMs, Timestamp},
-        timer::{Due, MAX_FOLLOW_UP_DEPTH, MAX_PAYLOAD_BYTES, NewTimer},
+        timer::{Due, MAX_FOLLOW_UP_DEPTH, MAX_PAYLOAD_BYTES, NewTimer, State},
     },
     plugin::{LogLine, Run},
     store::op::Settlement,
@@ -44,6 +44,7 @@ impl Decided {
     pub fn new(job: &Job, expiry: &Expiry, run: Run<Decision>, snapshot: &Snapshot, now: Timestamp) -> Self {
         let detail = detail(job, expiry, &run);
         let policy = job.ready.revision.retry;
+        let deferred = run.deferred.filter(|_| job.timer.state == State::Firing);
         let outcome = run.result.and_then(|decision| {
             let follow_ups = check(job, &decision.effects, snapshot, now)?;
             Ok((decision, follow_ups))
@@ -57,7 +58,10 @@ impl Decided {
                 }
             },
             Err(failure) => {
-                let settle = after_failure(failure.clone(), job.timer.attempt, &policy, now);
+                let settle = match deferred {
+                    Some(deferred) => Settle::Release { at: deferred.until, reason: failure.code.clone() },
+                    None => after_failure(failure.clone(), job.timer.attempt, &policy, now),
+                };
                 (settle, Effects::default(), Vec::new(), Some(failure))
             }
         };

@@ -11,9 +11,12 @@ use super::{
     meter::{Meter, Metered},
     text::cut,
 };
-use crate::domain::{
-    decision::{Failure, FailureClass},
-    plugin::Export,
+use crate::{
+    breaker::Gate,
+    domain::{
+        decision::{Failure, FailureClass},
+        plugin::Export,
+    },
 };
 
 /// What a store carries. Host functions see nothing else.
@@ -25,6 +28,8 @@ pub struct CallState {
     pub export: Export,
     /// Without one, every request is denied.
     pub http: Option<http::Session>,
+    /// What stands before every call of a downstream; without one, none is made.
+    pub gate: Option<Gate>,
     denied: Vec<String>,
     host_calls: u32,
 }
@@ -54,6 +59,7 @@ pub struct CallParams {
     pub budget: Arc<Budget>,
     pub export: Export,
     pub http: Option<http::Session>,
+    pub gate: Option<Gate>,
 }
 
 /// What a call leaves behind beside its result.
@@ -62,11 +68,23 @@ pub struct Trail {
     pub logs: Vec<LogLine>,
     pub denied: Vec<String>,
     pub cost: Cost,
+    pub gate: Option<Gate>,
 }
 
 impl Trail {
     pub fn run<T>(self, result: Result<T, Failure>) -> Run<T> {
-        Run { result, logs: self.logs, denied: self.denied, cost: self.cost }
+        let Self { logs, denied, cost, gate } = self;
+        let mut run = Run { result, logs, denied, cost, deferred: None };
+        // A run that coped without the downstream, or was told what is so, stands. Any other failure may come of it,
+        // whatever the plugin makes of it.
+        if run.result.as_ref().is_err_and(|failure| failure.class != FailureClass::Conflict)
+            && let Some(deferred) = gate.and_then(Gate::deferred)
+        {
+            let message = cut(&deferred.refused.to_string(), MESSAGE_BYTES).into_owned();
+            run.result = Err(Failure::new(FailureClass::Downstream, "breaker_open", message));
+            run.deferred = Some(deferred);
+        }
+        run
     }
 }
 
@@ -79,7 +97,7 @@ pub enum Mode {
 
 impl Call {
     pub fn new(engine: &Engine, mode: Mode, params: CallParams) -> Self {
-        let CallParams { limits, budget, export, http } = params;
+        let CallParams { limits, budget, export, http, gate } = params;
         let wall = if mode == Mode::Blocking { limits.wall } else { limits.effect_wall };
         let meter = Meter::start(limits.cpu, wall);
         let state = CallState {
@@ -88,6 +106,7 @@ impl Call {
             meter: Arc::clone(&meter),
             export,
             http,
+            gate,
             denied: Vec::new(),
             host_calls: 0,
             limits,
@@ -135,7 +154,7 @@ impl Call {
             memory_bytes: state.limiter.peak_bytes(),
             host_calls: state.host_calls,
         };
-        Trail { logs: state.log.into_lines(), denied: state.denied, cost }
+        Trail { logs: state.log.into_lines(), denied: state.denied, cost, gate: state.gate }
     }
 }
 

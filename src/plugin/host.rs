@@ -30,6 +30,7 @@ use super::{
     limits::{Budget, EFFECT_MEMORIES, EFFECT_WAIT, Limits, MEMORIES},
 };
 use crate::{
+    breaker::Breakers,
     config,
     domain::{
         decision::{CompensationTask, Decision, Expiry, Failure, FailureClass},
@@ -42,11 +43,13 @@ use crate::{
 pub type SchemaCheck = fn(&Value) -> Result<(), String>;
 
 /// What the host needs beside its settings.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct HostParams {
     /// Where compiled code and its key are kept; without one, each start compiles.
     pub cache: Option<PathBuf>,
     pub check_schema: SchemaCheck,
+    /// What stands before every call of a downstream.
+    pub breakers: Breakers,
 }
 
 /// Components kept ready though nothing uses them at the moment: an upload is loaded soon after.
@@ -73,6 +76,7 @@ struct Shared {
     /// Places for calls with effects, a memory each.
     places: Semaphore,
     gateway: Gateway,
+    breakers: Breakers,
     /// Calls with effects have a runtime of their own, so that no guest holds up the rest of the server.
     runtime: Option<Runtime>,
 }
@@ -126,6 +130,7 @@ impl WasmHost {
             budget: Arc::new(Budget::of_machine()),
             places: Semaphore::new(EFFECT_MEMORIES),
             gateway: Gateway::new().map_err(StartError::Http)?,
+            breakers: params.breakers,
             runtime: Some(runtime),
         };
         Ok(Arc::new(Self {
@@ -209,15 +214,23 @@ struct WasmPlugin {
 }
 
 impl WasmPlugin {
-    fn call(&self, mode: Mode, export: Export, http: Option<Session>) -> Call {
+    /// A call that can do nothing.
+    fn pure_call(&self) -> Call {
         let (limits, budget) = (Arc::clone(&self.shared.limits), Arc::clone(&self.shared.budget));
-        let params = CallParams { limits, budget, export, http };
-        Call::new(&self.shared.engine, mode, params)
+        let params = CallParams { limits, budget, export: Export::OnExpire, http: None, gate: None };
+        Call::new(&self.shared.engine, Mode::Blocking, params)
+    }
+
+    fn effectful_call(&self, export: Export, namespace: &str, http: Session) -> Call {
+        let (limits, budget) = (Arc::clone(&self.shared.limits), Arc::clone(&self.shared.budget));
+        let gate = Some(self.shared.breakers.gate(namespace));
+        let params = CallParams { limits, budget, export, http: Some(http), gate };
+        Call::new(&self.shared.engine, Mode::Yielding, params)
     }
 
     /// The manifest's JSON, asked for as a pure call.
     fn describe(&self) -> Result<String, Refusal> {
-        let call = self.call(Mode::Blocking, Export::OnExpire, None);
+        let call = self.pure_call();
         let (described, _) = call.run(|store| self.linked.describe(store));
         described.map_err(|failure| {
             let why = format!("the component does not describe itself: {}: {}", failure.code, failure.message);
@@ -257,7 +270,7 @@ impl Plugin for Shareable {
     }
 
     fn decide(&self, expiry: &Expiry) -> Run<Decision> {
-        let call = self.0.call(Mode::Blocking, Export::OnExpire, None);
+        let call = self.0.pure_call();
         flatten(call.run(|store| self.0.linked.on_expire(store, expiry)))
     }
 
@@ -269,7 +282,7 @@ impl Plugin for Shareable {
                 Ok(place) => place,
                 Err(full) => return Trail::default().run(Err(full)),
             };
-            let call = plugin.call(Mode::Yielding, Export::OnExpire, Some(http));
+            let call = plugin.effectful_call(Export::OnExpire, &expiry.namespace, http);
             flatten(call.run_async(async |store| plugin.linked.on_expire_async(store, &expiry).await).await)
         })
         .await
@@ -283,7 +296,7 @@ impl Plugin for Shareable {
                 Ok(place) => place,
                 Err(full) => return Trail::default().run(Err(full)),
             };
-            let call = plugin.call(Mode::Yielding, Export::Compensate, Some(http));
+            let call = plugin.effectful_call(Export::Compensate, &task.namespace, http);
             flatten(call.run_async(async |store| plugin.linked.compensate_async(store, &task).await).await)
         })
         .await

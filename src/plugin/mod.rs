@@ -25,6 +25,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::breaker::Deferred;
 use crate::domain::{
     decision::{CompensationTask, Decision, Expiry, Failure},
     id::Digest,
@@ -70,6 +71,8 @@ pub struct Run<T> {
     /// Host calls that were refused, each said as a sentence.
     pub denied: Vec<String>,
     pub cost: Cost,
+    /// It failed because a downstream is not called at the moment: nobody's fault, and to be run again in its turn.
+    pub deferred: Option<Deferred>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed, and its helpers are part of it")]
 
 mod api;
+mod breaker;
 mod cli;
 mod clock;
 mod cluster;

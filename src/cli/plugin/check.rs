@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::{
+    breaker::Breakers,
     config::Config,
     domain::{
         decision::{Decision, Expiry, Verdict},
@@ -86,7 +87,11 @@ impl Check {
         let component = bytes::Bytes::from(read(&self.file)?);
         let payload = self.payload.as_deref().map(payload).transpose()?;
         let config = Value::Object(settings(&self.config)?).to_string();
-        let params = HostParams { cache: None, check_schema: |schema| Schema::compile(schema).map(drop) };
+        let params = HostParams {
+            breakers: Breakers::off(),
+            cache: None,
+            check_schema: |schema| Schema::compile(schema).map(drop),
+        };
         let host = WasmHost::new(&Config::default().plugin, params).map_err(anyhow::Error::from)?;
         let refused = |why: crate::plugin::Refusal| Error::Other(anyhow::anyhow!("{}: {why}", self.file.display()));
         let inspection = host.inspect(component.clone()).await.map_err(refused)?;

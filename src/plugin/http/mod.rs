@@ -23,7 +23,10 @@ use super::{
     call::CallState,
     text::cut,
 };
-use crate::domain::plugin::Export;
+use crate::{
+    breaker::{Gate, Permit},
+    domain::plugin::Export,
+};
 
 /// Exchanges of all plugins that run at once; more wait, within their own time.
 const CONNECTIONS: usize = 512;
@@ -101,9 +104,11 @@ async fn send_with(state: &mut CallState, session: &Session, request: Request) -
     let outgoing = Outgoing::check(request, &session.idempotency_key, body_limit)?;
     let (method, first) = (outgoing.method.clone(), outgoing.url.clone());
     let began = Instant::now();
-    let exchange = Exchange { session, export: state.export, body_limit };
+    let Some(gate) = state.gate.as_mut() else { return Err(denied(state, &first)) };
+    let mut exchange = Exchange { session, export: state.export, body_limit, gate, permit: None };
     let result =
         tokio::time::timeout(time, exchange.run(outgoing)).await.unwrap_or(Err(Ended::Error(HttpError::Timeout)));
+    exchange.report(&result);
     let elapsed_ms = began.elapsed().as_millis();
     let host = place(&first);
     match result {
@@ -116,6 +121,7 @@ async fn send_with(state: &mut CallState, session: &Session, request: Request) -
             state.deny(why.clone());
             Err(HttpError::Denied(why))
         }
+        Err(Ended::Refused(why)) => Err(HttpError::Connection(cut(&why, 300).into_owned())),
         Err(Ended::Error(error)) => {
             tracing::debug!(http.method = %method, http.host = host, elapsed_ms, %error, "a plugin's request had no answer");
             Err(error)
@@ -136,6 +142,8 @@ enum Ended {
     Denied(Url),
     /// The host has only addresses that may not be reached.
     Forbidden(String),
+    /// Its breaker is open.
+    Refused(String),
     Error(HttpError),
 }
 
@@ -144,22 +152,54 @@ struct Exchange<'a> {
     session: &'a Session,
     export: Export,
     body_limit: usize,
+    gate: &'a mut Gate,
+    /// Of the request that is under way.
+    permit: Option<Permit>,
 }
 
 impl Exchange<'_> {
-    async fn run(&self, mut outgoing: Outgoing) -> Result<Response, Ended> {
+    async fn run(&mut self, mut outgoing: Outgoing) -> Result<Response, Ended> {
         let _connection = self.session.gateway.connections.acquire().await;
         for _ in 0..=REDIRECTS {
             if !is_granted(&self.session.rights.0, self.export, &outgoing.url) {
                 return Err(Ended::Denied(outgoing.url));
             }
+            let permit = self.gate.admit(&place(&outgoing.url));
+            self.permit = Some(permit.map_err(|refused| Ended::Refused(refused.to_string()))?);
             let response = self.request(&outgoing).await?;
             match redirected(&outgoing, response.status(), response.headers())? {
-                Some(next) => outgoing = next,
+                Some(next) => {
+                    self.answered(response.status().as_u16());
+                    outgoing = next;
+                }
                 None => return self.read(response).await,
             }
         }
         Err(Ended::Error(HttpError::TooManyRedirects))
+    }
+
+    /// The request under way was answered.
+    fn answered(&mut self, status: u16) {
+        match self.permit.take() {
+            Some(permit) if status >= 500 => permit.failed(format!("it answered {status}")),
+            Some(permit) => permit.succeeded(),
+            None => {}
+        }
+    }
+
+    /// How the last request ended, for its breaker. An answer that is too large is one.
+    fn report(&mut self, result: &Result<Response, Ended>) {
+        match result {
+            Ok(response) => self.answered(response.status),
+            Err(Ended::Error(HttpError::Connection(why))) => {
+                if let Some(permit) = self.permit.take() {
+                    permit.failed(why.clone());
+                }
+            }
+            Err(Ended::Error(HttpError::TooLarge(_))) => self.answered(200),
+            // A time so short that it says nothing of the host is the plugin's own.
+            Err(_) => drop(self.permit.take()),
+        }
     }
 
     async fn request(&self, outgoing: &Outgoing) -> Result<reqwest::Response, Ended> {

@@ -1,6 +1,7 @@
 //! Uploads and dry runs of real components, over the real host.
 
 use lapse::{
+    breaker::Breakers,
     config::Config,
     plugin::{HostParams, WasmHost},
     schema::Schema,
@@ -16,7 +17,7 @@ async fn app() -> TestApp {
     let mut settings = Config::default().plugin;
     settings.cpu = "200ms".parse().unwrap();
     let check_schema = |schema: &Value| Schema::compile(schema).map(drop);
-    let host = WasmHost::new(&settings, HostParams { cache: None, check_schema }).unwrap();
+    let host = WasmHost::new(&settings, HostParams { breakers: Breakers::off(), cache: None, check_schema }).unwrap();
     TestApp::start_with(AppOptions { max_component_bytes: 8 * 1024 * 1024, ..AppOptions::default() }, host).await
 }
 

@@ -17,16 +17,18 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("demo_shop", &[]),
     ("client", &[]),
     ("store", &["clock"]),
-    ("plugin", &["schema"]),
+    ("breaker", &["clock"]),
+    ("plugin", &["breaker", "schema"]),
     ("delivery", &["clock"]),
     ("catalog", &["plugin", "schema", "store"]),
     ("dispatch", &["catalog", "clock", "delivery", "plugin", "schema", "store"]),
     ("compensate", &["catalog", "clock", "plugin", "store"]),
-    ("api", &["catalog", "clock", "plugin", "schema", "store"]),
+    ("api", &["breaker", "catalog", "clock", "plugin", "schema", "store"]),
     (
         "app",
         &[
             "api",
+            "breaker",
             "catalog",
             "clock",
             "compensate",
@@ -39,7 +41,22 @@ const ARROWS: &[(&str, &[&str])] = &[
             "telemetry",
         ],
     ),
-    ("cli", &["api", "app", "client", "clock", "delivery", "demo_shop", "plugin", "schema", "store", "telemetry"]),
+    (
+        "cli",
+        &[
+            "api",
+            "app",
+            "breaker",
+            "client",
+            "clock",
+            "delivery",
+            "demo_shop",
+            "plugin",
+            "schema",
+            "store",
+            "telemetry",
+        ],
+    ),
 ];
 
 const EVERYBODYS: &[&str] = &["config", "domain"];

@@ -7,6 +7,7 @@ use std::{
 
 use bytes::Bytes;
 use lapse::{
+    breaker::Breakers,
     config::{self, Config},
     domain::{
         decision::{CompensationTask, Expiry},
@@ -31,7 +32,7 @@ pub fn host(settings: &config::Plugin) -> Arc<WasmHost> {
 
 pub fn host_with(settings: &config::Plugin, cache: Option<PathBuf>) -> Arc<WasmHost> {
     let check_schema = |schema: &Value| Schema::compile(schema).map(drop);
-    WasmHost::new(settings, HostParams { cache, check_schema }).unwrap()
+    WasmHost::new(settings, HostParams { breakers: Breakers::off(), cache, check_schema }).unwrap()
 }
 
 pub async fn load(host: &WasmHost, component: Bytes) -> Arc<dyn Plugin> {

@@ -15,6 +15,7 @@ use axum::{
 };
 use lapse::{
     api::{self, ApiParams, Health},
+    breaker::Breakers,
     catalog::Catalog,
     clock::{ManualClock, SharedClock},
     config::Config,
@@ -111,6 +112,7 @@ impl TestApp {
             ..Config::default().server
         };
         let router = api::router(ApiParams {
+            breakers: Breakers::off(),
             store: store.clone(),
             catalog: catalog.clone(),
             clock: shared,
