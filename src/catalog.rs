@@ -1,7 +1,11 @@
 //! What every room must know of types at once: each type with its active revision, compiled and ready.
 //!
+//! Beside it stand the pauses (`pauses.rs`), which are taken in by themselves: none may wait for a plugin to compile.
+//!
 //! A snapshot is read without waiting. It is made anew when the store says that the catalogue changed; a revision shows
 //! up in it only once its plugin is compiled, and until then the one before serves on.
+
+mod pauses;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -96,6 +100,7 @@ struct Inner {
     store: Store,
     host: Arc<dyn Host>,
     snapshot: RwLock<Arc<Snapshot>>,
+    pauses: pauses::Held,
     compiled: Mutex<HashMap<Digest, Arc<Compiled>>>,
     refreshing: Mutex<()>,
 }
@@ -107,6 +112,7 @@ impl Catalog {
             store,
             host,
             snapshot: RwLock::default(),
+            pauses: pauses::Held::default(),
             compiled: Mutex::default(),
             refreshing: Mutex::default(),
         };
@@ -125,6 +131,7 @@ impl Catalog {
 
     /// Takes in what has changed. A type whose new revision cannot be loaded keeps the one it had.
     pub async fn refresh(&self) -> Result<(), Error> {
+        self.refresh_pauses().await?;
         let _one_at_a_time = self.inner.refreshing.lock().await;
         let before = self.snapshot();
         if before.catalogue.version == self.inner.store.read().catalogue_version().await? && !before.by_id.is_empty() {

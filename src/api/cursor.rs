@@ -21,6 +21,7 @@ pub(super) enum List {
     Compensations,
     Keys,
     Namespaces,
+    Pauses,
 }
 
 fn bad() -> Error {

@@ -19,6 +19,7 @@ mod layers;
 mod model;
 mod namespaces;
 mod pages;
+mod pauses;
 mod plugins;
 mod problem;
 mod rate;

@@ -5,16 +5,20 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::{
-    domain::{id::Name, time::Timestamp},
+    domain::{
+        id::{Name, NamespaceId},
+        time::Timestamp,
+    },
     store::admin::{AdminAnswer, AdminOp, NamespaceRow, Role},
 };
 
 use super::{
-    Api,
+    Api, Inner,
     auth::Caller,
     cursor::{self, List},
     extract::{Json as JsonBody, PageQuery, Query},
     model::page,
+    pauses::Pause,
     problem::{Code, Error, Result},
 };
 
@@ -28,6 +32,10 @@ pub struct Namespace {
     name: String,
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
+    /// What keeps all its timers from firing; left out while nothing does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    paused: Option<Pause>,
 }
 
 #[derive(Deserialize, ToSchema)]
@@ -38,9 +46,15 @@ pub struct CreateNamespaceRequest {
     name: String,
 }
 
-impl From<NamespaceRow> for Namespace {
-    fn from(row: NamespaceRow) -> Self {
-        Self { name: row.name.to_string(), created_at: row.created_at }
+impl Inner {
+    fn namespace_view(&self, row: &NamespaceRow) -> Namespace {
+        Namespace { name: row.name.to_string(), created_at: row.created_at, paused: self.namespace_paused(row.id) }
+    }
+
+    pub(super) fn show_namespace(&self, id: NamespaceId) -> Result<Namespace> {
+        let snapshot = self.catalog.snapshot();
+        let row = snapshot.catalogue.namespaces.iter().find(|row| row.id == id);
+        row.map(|row| self.namespace_view(row)).ok_or_else(|| Error::not_found("namespace"))
     }
 }
 
@@ -65,7 +79,7 @@ pub async fn create_namespace(
     match api.store.admin(AdminOp::CreateNamespace { name }).await? {
         AdminAnswer::Namespace { row, created } => {
             api.catalog.refresh().await?;
-            Ok((if created { StatusCode::CREATED } else { StatusCode::OK }, Json(row.into())))
+            Ok((if created { StatusCode::CREATED } else { StatusCode::OK }, Json(api.namespace_view(&row))))
         }
         other => Err(Error::internal(format!("the store answered a namespace with {other:?}"))),
     }
@@ -87,5 +101,5 @@ pub async fn list_namespaces(
     let mut rows: Vec<_> = rows.collect();
     rows.sort_by(|a, b| a.name.cmp(&b.name));
     let (rows, next_cursor) = cursor::page(List::Namespaces, rows, &query, |n| n.name.as_str().as_bytes().to_vec())?;
-    Ok(Json(NamespacePage { items: rows.into_iter().cloned().map(Into::into).collect(), next_cursor }))
+    Ok(Json(NamespacePage { items: rows.into_iter().map(|row| api.namespace_view(row)).collect(), next_cursor }))
 }

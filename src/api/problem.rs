@@ -41,6 +41,7 @@ pub enum Code {
     PluginInvalid,
     PluginOverLimit,
     GrantMissing,
+    Paused,
     Unavailable,
     Internal,
 }
@@ -54,7 +55,7 @@ impl Code {
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::KeyConflict | Self::TooLate | Self::Firing | Self::WrongState => StatusCode::CONFLICT,
+            Self::KeyConflict | Self::TooLate | Self::Firing | Self::WrongState | Self::Paused => StatusCode::CONFLICT,
             Self::VersionConflict => StatusCode::PRECONDITION_FAILED,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::UnknownType
@@ -91,6 +92,7 @@ impl Code {
             Self::PluginInvalid => "The plugin is not valid",
             Self::PluginOverLimit => "The plugin is over a limit",
             Self::GrantMissing => "The plugin needs a right that is not granted",
+            Self::Paused => "Firing is paused",
             Self::Unavailable => "Not available at this moment",
             Self::Internal => "The server failed",
         }

@@ -3,7 +3,7 @@
 use utoipa::OpenApi as _;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{Api, compensations, document, health, keys, namespaces, pages, plugins, timers, types};
+use super::{Api, compensations, document, health, keys, namespaces, pages, pauses, plugins, timers, types};
 
 pub(super) fn all() -> OpenApiRouter<Api> {
     OpenApiRouter::with_openapi(document::Base::openapi())
@@ -32,6 +32,14 @@ pub(super) fn all() -> OpenApiRouter<Api> {
         .routes(routes!(types::list_revisions))
         .routes(routes!(types::activate_revision))
         .routes(routes!(types::dry_run_type))
+        // Pauses
+        .routes(routes!(pauses::pause_type))
+        .routes(routes!(pauses::resume_type))
+        .routes(routes!(pauses::pause_namespace))
+        .routes(routes!(pauses::resume_namespace))
+        .routes(routes!(pauses::pause_all))
+        .routes(routes!(pauses::resume_all))
+        .routes(routes!(pauses::list_pauses))
         // Compensations
         .routes(routes!(compensations::list_compensations))
         .routes(routes!(compensations::redrive_compensations))

@@ -62,6 +62,7 @@ pub struct App {
     api_stop: Arc<Notify>,
     api: JoinHandle<()>,
     refresher: JoinHandle<()>,
+    pauser: JoinHandle<()>,
     nodes: Option<Nodes>,
 }
 
@@ -127,6 +128,7 @@ impl App {
         let host = WasmHost::new(&config.plugin, host_params).context("the plugin host cannot start")?;
         let catalog = Catalog::load(store.clone(), host).await.context("the catalogue of types cannot be loaded")?;
         let refresher = refresh(catalog.clone(), &store);
+        let pauser = refresh_pauses(catalog.clone(), &store);
 
         let lanes = Lanes::start(LanesParams {
             store: store.clone(),
@@ -181,6 +183,7 @@ impl App {
             api_stop,
             api,
             refresher,
+            pauser,
             nodes: place.nodes,
         })
     }
@@ -214,6 +217,7 @@ impl App {
             api.abort();
         }
         self.refresher.abort();
+        self.pauser.abort();
         self.store.close().await;
         tracing::info!("the node has stopped");
     }
@@ -258,6 +262,20 @@ fn refresh(catalog: Catalog, store: &Store) -> JoinHandle<()> {
             let _ = tokio::time::timeout(CATALOGUE_POLL, bell.notified()).await;
             if let Err(error) = catalog.refresh().await {
                 tracing::warn!(%error, "the catalogue could not be read; the one before serves on");
+            }
+        }
+    })
+}
+
+/// Takes in pauses, as soon: by itself, since a change of the catalogue waits for its plugins to compile.
+fn refresh_pauses(catalog: Catalog, store: &Store) -> JoinHandle<()> {
+    let bell = Arc::new(Notify::new());
+    store.observe(Arc::new(CatalogueBell(Arc::clone(&bell))));
+    tokio::spawn(async move {
+        loop {
+            let _ = tokio::time::timeout(CATALOGUE_POLL, bell.notified()).await;
+            if let Err(error) = catalog.refresh_pauses().await {
+                tracing::warn!(%error, "the pauses could not be read; those before stay in force");
             }
         }
     })

@@ -9,7 +9,7 @@ use tokio::{task::JoinHandle, time::Instant};
 use crate::{
     delivery::live::{LiveNodes, Unknown},
     domain::time::DurationMs,
-    store::postgres::Postgres,
+    store::postgres::{LiveNode, Postgres},
 };
 
 /// How often a node says that it lives.
@@ -33,17 +33,18 @@ pub(super) struct Nodes {
 
 /// The last list that came, and when.
 #[derive(Default)]
-struct Heard(Mutex<Option<(Instant, Vec<String>)>>);
+struct Heard(Mutex<Option<(Instant, Vec<LiveNode>)>>);
 
 impl Nodes {
-    /// Begins to beat; the first beat is made before it returns, so that the others know of this node.
+    /// Begins to beat; the first beat is made before it returns, so that the others know of this node. One that does not
+    /// fire has no part in the shards and in the drain rate.
     ///
     /// # Errors
     /// The database cannot be written to.
-    pub async fn start(postgres: Arc<Postgres>, node: String) -> crate::store::Result<Self> {
+    pub async fn start(postgres: Arc<Postgres>, node: String, fires: bool) -> crate::store::Result<Self> {
         let heard = Arc::<Heard>::default();
-        heard.note(postgres.beat(&node, DEAD_AFTER).await?);
-        let beating = tokio::spawn(beat(Arc::clone(&postgres), node.clone(), Arc::clone(&heard)));
+        heard.note(postgres.beat(&node, fires, DEAD_AFTER).await?);
+        let beating = tokio::spawn(beat(Arc::clone(&postgres), node.clone(), fires, Arc::clone(&heard)));
         Ok(Self { postgres, node, heard, beating })
     }
 
@@ -64,12 +65,12 @@ impl Nodes {
     }
 }
 
-async fn beat(postgres: Arc<Postgres>, node: String, heard: Arc<Heard>) {
+async fn beat(postgres: Arc<Postgres>, node: String, fires: bool, heard: Arc<Heard>) {
     let mut well = true;
     loop {
         tokio::time::sleep(BEAT_EVERY).await;
         // The server's clock is asked at least as often as this, also by a node that has nothing to do.
-        let beaten = match postgres.beat(&node, DEAD_AFTER).await {
+        let beaten = match postgres.beat(&node, fires, DEAD_AFTER).await {
             Ok(nodes) => {
                 heard.note(nodes);
                 crate::store::Driver::now(&*postgres).await.map(drop)
@@ -86,7 +87,7 @@ async fn beat(postgres: Arc<Postgres>, node: String, heard: Arc<Heard>) {
 }
 
 impl Heard {
-    fn note(&self, nodes: Vec<String>) {
+    fn note(&self, nodes: Vec<LiveNode>) {
         *self.0.lock() = Some((Instant::now(), nodes));
     }
 }
@@ -95,7 +96,9 @@ impl Heard {
 impl LiveNodes for Heard {
     async fn live_nodes(&self) -> Result<Vec<String>, Unknown> {
         match &*self.0.lock() {
-            Some((at, nodes)) if at.elapsed() < KNOWN_FOR => Ok(nodes.clone()),
+            Some((at, nodes)) if at.elapsed() < KNOWN_FOR => {
+                Ok(nodes.iter().filter(|node| node.fires).map(|node| node.id.clone()).collect())
+            }
             _ => Err(Unknown("the database was not heard of for some seconds".into())),
         }
     }

@@ -63,7 +63,9 @@ impl Place {
         let postgres = Postgres::connect(params).await?;
         let store = Store::new(Arc::<Postgres>::clone(&postgres), limits);
         postgres.now().await.context("the database's clock cannot be read")?;
-        let nodes = Nodes::start(postgres, node.clone()).await.context("this node cannot say that it lives")?;
+        let nodes = Nodes::start(postgres, node.clone(), config.dispatch.fire)
+            .await
+            .context("this node cannot say that it lives")?;
         Ok(Self { store, clock, node, nodes: Some(nodes), name: "PostgreSQL" })
     }
 

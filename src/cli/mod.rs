@@ -16,6 +16,7 @@ mod key;
 mod migrate;
 mod openapi;
 mod output;
+mod pause;
 mod plugin;
 mod serve;
 mod settings;
@@ -75,6 +76,9 @@ enum Command {
     /// Look at compensations, and send dead ones back
     #[command(subcommand)]
     Compensation(compensation::Compensation),
+    Pause(pause::Pause),
+    Resume(pause::Resume),
+    Pauses(pause::Pauses),
     /// Make, list and revoke API keys
     #[command(subcommand)]
     Key(key::Key),
@@ -131,6 +135,9 @@ async fn dispatch(command: Command, out: &Out) -> Result {
         Command::Type(types) => types.run(out).await,
         Command::Timer(timer) => timer.run(out).await,
         Command::Compensation(compensation) => compensation.run(out).await,
+        Command::Pause(pause) => pause.run(out).await,
+        Command::Resume(resume) => resume.run(out).await,
+        Command::Pauses(pauses) => pauses.run(out).await,
         Command::Key(key) => key.run(out).await,
         Command::Config(config) => config.run(out),
         Command::Doctor(doctor) => doctor.run(out).await,

@@ -83,8 +83,18 @@ pub fn describe(row: &TimerType) -> String {
         Some(value) => value.to_string(),
         None => String::new(),
     };
+    let paused = match row.more.get("paused") {
+        Some(pause) => {
+            let text = |name: &str| pause.get(name).and_then(Value::as_str).unwrap_or_default();
+            let until = local_text(pause.get("until"));
+            let until = if until.is_empty() { until } else { format!(" until {until}") };
+            format!("by {} ({}){until}: {}", text("by"), text("scope"), text("reason"))
+        }
+        None => String::new(),
+    };
     facts(&[
         ("name", row.name.clone()),
+        ("paused", paused),
         ("revision", row.revision.to_string()),
         ("digest", row.digest.clone()),
         ("default delay", row.default_delay.map(|d| d.to_string()).unwrap_or_default()),

@@ -79,6 +79,8 @@ impl Store {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dispatch {
+    /// Whether this node fires timers and runs compensations, or only registers.
+    pub fire: bool,
     /// Timers that a node holds in memory to their instant; what exceeds it is left to the backlog.
     pub holder: usize,
     /// Threads for pure decisions; 0 for one a core.

@@ -75,7 +75,9 @@ async fn round(engine: &Arc<Engine>, drain: &mut Option<Bucket>) -> crate::store
     if let (0, Some(bucket)) = (tokens, drain.as_ref()) {
         return Ok(Round::Rated(bucket.next_in()));
     }
-    let types = engine.store.read().overdue_types(before).await?;
+    let mut types = engine.store.read().overdue_types(before).await?;
+    let paused = engine.paused_types(&engine.catalog.snapshot(), now);
+    types.retain(|id| !paused.contains(id));
     let limits = limits(engine, &types, &mut tokens, now);
     if limits.is_empty() {
         return Ok(Round::Through);

@@ -390,6 +390,25 @@ impl Lanes {
         stale
     }
 
+    /// Takes out the jobs whose timers are paused.
+    pub fn take_paused(&self, paused: impl Fn(&Timer) -> bool) -> Vec<Job> {
+        let mut state = self.state.lock();
+        let mut taken = Vec::new();
+        for lane in state.lanes.values_mut() {
+            for queue in [&mut lane.pure, &mut lane.effects] {
+                // A lane's timers are of one type, so the first speaks for all.
+                if queue.fresh.front().is_some_and(|job| paused(&job.timer)) {
+                    taken.extend(queue.fresh.drain(..));
+                }
+                if queue.backlog.front().is_some_and(|job| paused(&job.timer)) {
+                    lane.backlog -= queue.backlog.len();
+                    taken.extend(queue.backlog.drain(..));
+                }
+            }
+        }
+        taken
+    }
+
     pub fn stats(&self) -> Vec<LaneStats> {
         let state = self.state.lock();
         let figures = |(id, lane): (&TypeId, &Lane)| LaneStats {

@@ -36,6 +36,8 @@ pub(super) enum Left {
     Late,
     /// Its type or revision cannot be loaded.
     NotLoaded,
+    /// Its type is paused.
+    Paused,
     /// The store could not be written to for too long.
     Store,
 }
@@ -47,6 +49,7 @@ impl Left {
             Self::LaneFull => "lane_full",
             Self::Late => "late",
             Self::NotLoaded => "not_loaded",
+            Self::Paused => "paused",
             Self::Store => "store",
         }
     }

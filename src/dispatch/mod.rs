@@ -25,6 +25,8 @@
 //! Nothing here is the truth. What is dropped (a full queue, four seconds of delay, a node that dies) is found by the
 //! backlog, since the row still says that it is due.
 //!
+//! **What is paused** (`pauses.rs`) is checked at the hand-over and where something starts, and left out by the backlog.
+//!
 //! **Draining** stops the intake, gives back the slots, lets what is due run to its end within a bound, and then gives up
 //! the leases of what is left ([`Settle::Release`](crate::domain::machine::Settle::Release): the same attempt, at once).
 
@@ -35,6 +37,7 @@ mod holder;
 mod inflight;
 mod lane;
 mod meter;
+mod pauses;
 mod pool;
 mod revisions;
 mod run;
@@ -150,6 +153,7 @@ struct Engine {
     revisions: Revisions,
     open: slots::Open,
     meter: Meter,
+    watch: pauses::Watch,
     last_tick: AtomicI64,
     /// No more slots, and nothing more from the backlog.
     stop_taking: CancellationToken,
@@ -174,6 +178,7 @@ impl Dispatcher {
             revisions: Revisions::new(catalog.clone()),
             open: slots::Open::default(),
             meter: Meter::new(catalog.clone()),
+            watch: pauses::Watch::default(),
             last_tick: AtomicI64::new(clock.now().as_millis()),
             stop_taking: CancellationToken::new(),
             stop_ticking: CancellationToken::new(),
@@ -306,6 +311,10 @@ impl Engine {
                 self.meter.left_to_backlog(timer.type_id, Left::Late);
                 continue;
             }
+            if self.is_paused(&timer, now) {
+                self.meter.left_to_backlog(timer.type_id, Left::Paused);
+                continue;
+            }
             let Some(in_hand) = self.inflight.begin(timer.id, timer.version, now) else {
                 self.meter.duplicate(timer.type_id);
                 continue;
@@ -416,6 +425,7 @@ impl Engine {
     /// Closes slots that are past their time, and takes from the lanes what should not start here any more.
     fn look_after_lanes(self: &Arc<Self>, now: Timestamp) {
         self.meter.gauges(self.holder.len(), self.inflight.len(), &self.lanes.stats());
+        self.look_after_pauses(now);
         let past = self.open.take_past(now);
         let spare = DurationMs::from_millis(self.config.lease.as_millis() / 4);
         let stale = self.lanes.take_stale(now, spare);

@@ -43,7 +43,13 @@ fn work(engine: &Arc<Engine>, mut batch: Batch) {
     let mut timeouts = Vec::with_capacity(batch.jobs.len());
     while let Some(job) = batch.jobs.pop_front() {
         let was_backlog = job.is_backlog();
-        if job.is_stale(engine.clock.now(), DurationMs::ZERO) {
+        let now = engine.clock.now();
+        if engine.is_paused(&job.timer, now) {
+            engine.put_off(vec![job]);
+            engine.lanes.settled_pure(batch.type_id, was_backlog);
+            continue;
+        }
+        if job.is_stale(now, DurationMs::ZERO) {
             // A claimed one's lease has lapsed: the backlog takes it as well.
             if job.timer.state != State::Firing {
                 engine.meter.left_to_backlog(job.timer.type_id, Left::Late);

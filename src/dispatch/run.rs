@@ -87,6 +87,9 @@ impl Engine {
     }
 
     async fn run_with_effects(self: &Arc<Self>, job: Job, mut running: Running) {
+        if self.is_paused(&job.timer, self.clock.now()) {
+            return self.put_off(vec![job]);
+        }
         let job = match job.timer.state {
             State::Scheduled => match self.claim(job).await {
                 Some(job) => job,

@@ -7,6 +7,7 @@ pub mod decision;
 pub mod fingerprint;
 pub mod id;
 pub mod machine;
+pub mod pause;
 pub mod plugin;
 pub mod time;
 pub mod timer;

@@ -1,10 +1,11 @@
-//! The small tables: namespaces, API keys, plugins, types and their revisions.
+//! The small tables: namespaces, API keys, plugins, types and their revisions, pauses.
 
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{
     backoff::RetryPolicy,
     id::{ApiKeyId, Digest, Name, NamespaceId},
+    pause::{Pause, Scope},
     plugin::{Grant, Manifest, PluginRow, Revision, TypeRow},
     time::{DurationMs, Timestamp},
 };
@@ -71,6 +72,10 @@ pub enum AdminOp {
     /// A new revision of a type (made if it is new), activated. Refused as [`AdminAnswer::NotFound`] if the namespace
     /// has no such plugin.
     PutType(PutType),
+    /// Keeps timers from firing. Pausing what is paused changes the reason and the end.
+    Pause(PutPause),
+    /// Ends a pause, if there is one.
+    Resume(Scope),
     /// Makes an existing revision the active one.
     Activate {
         namespace_id: NamespaceId,
@@ -107,6 +112,40 @@ impl PutType {
 }
 
 #[derive(Clone, Debug)]
+pub struct PutPause {
+    pub scope: Scope,
+    pub reason: String,
+    pub until: Option<Timestamp>,
+    pub by: String,
+    /// A pause that holds already stays as it is.
+    pub only_first: bool,
+}
+
+impl PutPause {
+    /// What is to stand there, where `before` holds now; `None` if that is to stay.
+    pub(super) fn over(&self, before: Option<&Pause>, now: Timestamp) -> Option<Pause> {
+        let pause = Pause {
+            scope: self.scope,
+            reason: self.reason.clone(),
+            since: before.map_or(now, |pause| pause.since),
+            until: self.until,
+            by: self.by.clone(),
+        };
+        let stays = before.is_some_and(|before| self.only_first || *before == pause);
+        (!stays).then_some(pause)
+    }
+}
+
+/// A scope's key: namespace and type, 0 for any.
+pub(super) fn scope_key(scope: Scope) -> (i64, i64) {
+    match scope {
+        Scope::All => (0, 0),
+        Scope::Namespace(id) => (id.0, 0),
+        Scope::Type(id) => (0, id.0),
+    }
+}
+
+#[derive(Clone, Debug)]
 pub enum AdminAnswer {
     Namespace {
         row: NamespaceRow,
@@ -125,5 +164,12 @@ pub enum AdminAnswer {
         revision: Revision,
         created: bool,
     },
+    /// As it now stands; `changed` says whether this call made it so.
+    Paused {
+        pause: Pause,
+        changed: bool,
+    },
+    /// What held until now, if anything did.
+    Resumed(Option<Pause>),
     NotFound,
 }

@@ -28,6 +28,7 @@ use async_trait::async_trait;
 use crate::domain::{
     compensation::Compensation,
     id::{CompensationId, Name, NamespaceId, TimerId, TimerKey, TypeId},
+    pause::Pauses,
     time::Timestamp,
     timer::{NewTimer, Timer},
 };
@@ -105,7 +106,11 @@ pub trait Driver: Send + Sync + 'static {
 
     /// Namespaces, types, revisions and plugins (without their bytes), at one moment.
     async fn catalogue(&self) -> Result<Catalogue>;
-    /// Rises with every change of the catalogue or of a key.
+    /// Every pause that is written down.
+    async fn pauses(&self) -> Result<Pauses>;
+    /// The next look for overdue timers of these types goes over all of them, however old.
+    fn look_from_the_start(&self, _types: &[TypeId]) {}
+    /// Rises with every change of the catalogue, of a pause or of a key.
     async fn catalogue_version(&self) -> Result<i64>;
     async fn plugin_bytes(&self, namespace: NamespaceId, digest: crate::domain::id::Digest) -> Result<Option<Vec<u8>>>;
     /// The key with this hash, unless it was revoked.
@@ -122,7 +127,7 @@ pub trait Observer: Send + Sync + 'static {
     fn timer_written(&self, timer: &Timer);
     /// A lane has work that may be run from `run_at` on.
     fn compensation_written(&self, type_id: TypeId, kind: &Name, run_at: Timestamp);
-    /// The catalogue changed: a type, a plugin or a key.
+    /// The catalogue changed: a type, a plugin, a pause or a key.
     fn catalogue_written(&self);
 }
 

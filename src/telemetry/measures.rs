@@ -49,6 +49,8 @@ const GAUGES: &[(&str, &str)] = &[
     ("lapse_dispatch_lane_queued", "Expiries that wait in their type's lane"),
     ("lapse_dispatch_lane_running", "Expiries of a type that run"),
     ("lapse_dispatch_lane_width", "Expiries of a type that may run at once"),
+    ("lapse_type_paused", "Whether a pause keeps a type's timers from firing: 1, or 0"),
+    ("lapse_pauses", "Pauses that hold, by scope: all, namespace or type"),
     ("lapse_store_queue_depth", "Writes that wait, by class"),
     ("lapse_breaker_state", "What a downstream's breaker does: 0 closed, 1 ramping, 2 half-open, 3 open"),
     ("lapse_compensation_pending", "Compensations that wait or are to be tried again, counted up to a bound"),

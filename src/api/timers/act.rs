@@ -108,6 +108,9 @@ impl Inner {
         if let Some(reason) = &params.reason {
             check_note(reason, "/reason")?;
         }
+        if matches!(params.command, Command::Fire) {
+            self.check_may_fire(&params.target).await?;
+        }
         let act = Act {
             expected_version: self.expected_version(&params).await?,
             target: params.target,
@@ -230,7 +233,7 @@ actions! {
     ///
     /// From `scheduled` and `failed`. To end what the timer stands for by hand, fire it instead.
     cancel_timer, cancel_timer_by_key, "cancel" => Command::Cancel;
-    /// Lets a scheduled timer expire now.
+    /// Lets a scheduled timer expire now. While its type is paused, that is refused.
     fire_timer, fire_timer_by_key, "fire" => Command::Fire;
     /// Lets a failed timer try again, from its first attempt.
     retry_timer, retry_timer_by_key, "retry" => Command::Retry;

@@ -192,7 +192,7 @@ pub async fn activate_revision(
 }
 
 impl Inner {
-    fn type_row(&self, caller: &Caller, name: &str) -> Result<TypeRow> {
+    pub(super) fn type_row(&self, caller: &Caller, name: &str) -> Result<TypeRow> {
         let snapshot = self.catalog.snapshot();
         type_named(&snapshot, caller.namespace_id, name).cloned().ok_or_else(|| Error::not_found("timer type"))
     }

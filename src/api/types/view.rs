@@ -12,6 +12,7 @@ use crate::domain::{
 use super::super::{
     Inner,
     model::{Raw, page},
+    pauses::Pause,
     plugins::payload_schema,
     problem::{Error, Result},
 };
@@ -77,6 +78,10 @@ pub struct Type {
     rate: Option<u32>,
     /// Whether its decisions cannot have done anything by themselves: `on-expire` has no effectful right.
     pure: bool,
+    /// What keeps its timers from firing: the narrowest pause, if there are several. Left out while they fire.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    paused: Option<Pause>,
     /// JSON Schema (2020-12) of a timer's payload.
     #[schema(value_type = Value)]
     payload_schema: Raw,
@@ -134,7 +139,7 @@ impl Revision {
 
 impl Inner {
     /// A type as the store has it, whether or not this node can run it.
-    pub(super) fn show_type(&self, row: &TypeRow) -> Result<Type> {
+    pub(in crate::api) fn show_type(&self, row: &TypeRow) -> Result<Type> {
         let snapshot = self.catalog.snapshot();
         let revisions = &snapshot.catalogue.revisions;
         let revision = revisions.iter().find(|(id, r)| *id == row.id && r.number == row.active).map(|(_, r)| r);
@@ -157,6 +162,7 @@ impl Inner {
             concurrency: shown.concurrency,
             rate: shown.rate,
             pure: shown.pure,
+            paused: self.paused(row.namespace_id, row.id),
             payload_schema: payload_schema(manifest),
             created_at: row.created_at,
             updated_at: row.updated_at,

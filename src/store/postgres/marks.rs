@@ -78,6 +78,12 @@ impl Marks {
         Scan { part, low: mark.low, started: now, whole: false }
     }
 
+    /// The next scan of these types is of the whole. A scan that is under way cannot undo that: it began at a mark, and
+    /// only a whole one sets the next time for one.
+    pub(super) fn forget(&self, types: &[TypeId]) {
+        self.by_part.lock().retain(|(type_id, _), _| !types.contains(type_id));
+    }
+
     /// The scan's transaction has committed, and nothing is left below `frontier` but what others had locked.
     pub(super) fn reached(&self, scan: &Scan, frontier: i64) {
         let mut by_part = self.by_part.lock();

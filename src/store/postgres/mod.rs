@@ -37,6 +37,7 @@ use crate::{
         audit::Chain,
         compensation::Compensation,
         id::{CompensationId, Digest, Name, NamespaceId, SHARDS, TimerId, TimerKey, TypeId},
+        pause::Pauses,
         time::{DurationMs, Timestamp},
         timer::Timer,
     },
@@ -100,6 +101,14 @@ impl PostgresParams {
     }
 }
 
+/// A node whose heartbeat is fresh.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveNode {
+    pub id: String,
+    /// Or it only registers.
+    pub fires: bool,
+}
+
 pub struct Postgres {
     /// In the order of [`LANES`].
     lanes: [Pool; LANES.len()],
@@ -150,13 +159,14 @@ impl Postgres {
         &self.lanes[lane.unwrap_or(0)]
     }
 
-    /// Says that this node lives, and which nodes do: those that said so within `within`.
-    pub async fn beat(&self, node: &str, within: DurationMs) -> Result<Vec<String>> {
+    /// Says that this node lives, and whether it fires; and which nodes do: those that said so within `within`.
+    pub async fn beat(&self, node: &str, fires: bool, within: DurationMs) -> Result<Vec<LiveNode>> {
         let within = &i64::try_from(within.as_millis()).unwrap_or(i64::MAX);
-        let node = &node;
+        let (node, fires) = (&node, &fires);
+        let read = |row: &tokio_postgres::Row| Ok(LiveNode { id: row::get(row, 0)?, fires: row::get(row, 1)? });
         let beat = |conn: Arc<Conn>| async move {
-            conn.change("catalogue.beat", &[node]).await?;
-            read::all(&conn, "catalogue.live_nodes", &[within], |r| row::get(r, 0)).await
+            conn.change("catalogue.beat", &[node, fires]).await?;
+            read::all(&conn, "catalogue.live_nodes", &[within], read).await
         };
         self.read(&self.engine, beat).await
     }
@@ -314,6 +324,16 @@ impl Driver for Postgres {
 
     async fn catalogue(&self) -> Result<Catalogue> {
         self.read(&self.engine, |conn| async move { read::catalogue(&conn).await }).await
+    }
+
+    async fn pauses(&self) -> Result<Pauses> {
+        let pauses =
+            self.read(&self.engine, |conn| async move { read::all(&conn, "catalogue.pauses", &[], row::pause).await });
+        Ok(pauses.await?.into_iter().collect())
+    }
+
+    fn look_from_the_start(&self, types: &[TypeId]) {
+        self.marks.forget(types);
     }
 
     async fn catalogue_version(&self) -> Result<i64> {

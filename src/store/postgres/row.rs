@@ -11,6 +11,7 @@ use crate::{
         backoff::RetryPolicy,
         compensation::{Compensation, CompensationState},
         id::{ApiKeyId, CompensationId, Digest, NamespaceId, TimerId, TypeId},
+        pause::{Pause, Scope},
         plugin::{PluginRow, Revision, TypeRow},
         time::{DurationMs, Timestamp},
         timer::{Origin, State, Timer},
@@ -138,6 +139,15 @@ pub(super) fn revision(row: &Row) -> Result<(TypeId, Revision)> {
         created_by: get(row, 11)?,
     };
     Ok((TypeId(int(row, 12)?), revision))
+}
+
+pub(super) fn pause(row: &Row) -> Result<Pause> {
+    let scope = match (int(row, 0)?, int(row, 1)?) {
+        (0, 0) => Scope::All,
+        (namespace, 0) => Scope::Namespace(NamespaceId(namespace)),
+        (_, type_id) => Scope::Type(TypeId(type_id)),
+    };
+    Ok(Pause { scope, reason: get(row, 2)?, since: at(row, 3)?, until: at_or_none(row, 4)?, by: get(row, 5)? })
 }
 
 pub(super) fn get<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Result<T> {

@@ -45,6 +45,7 @@ use crate::{
         audit::Chain,
         compensation::Compensation,
         id::{CompensationId, Digest, Name, NamespaceId, SHARDS, TimerId, TimerKey, TypeId},
+        pause::Pauses,
         time::Timestamp,
         timer::Timer,
     },
@@ -288,6 +289,10 @@ impl Driver for Sqlite {
 
     async fn catalogue(&self) -> Result<Catalogue> {
         self.engine.run(read::catalogue).await
+    }
+
+    async fn pauses(&self) -> Result<Pauses> {
+        self.engine.run(|conn| read::pauses(conn)).await
     }
 
     async fn catalogue_version(&self) -> Result<i64> {

@@ -11,6 +11,7 @@ use crate::{
         audit::{Chain, Event},
         compensation::{Compensation, CompensationState},
         id::{CompensationId, TimerId, TypeId},
+        pause::Pauses,
         time::Timestamp,
         timer::Timer,
     },
@@ -150,6 +151,10 @@ pub(super) fn catalogue(conn: &mut Connection) -> Result<Catalogue> {
         revisions: all(&snapshot, "catalogue.revisions", row::revision)?,
         plugins: all(&snapshot, "catalogue.plugins", row::plugin)?,
     })
+}
+
+pub(super) fn pauses(conn: &Connection) -> Result<Pauses> {
+    Ok(all(conn, "catalogue.pauses", row::pause)?.into_iter().collect())
 }
 
 fn all<T>(

@@ -11,6 +11,7 @@ use crate::{
         backoff::RetryPolicy,
         compensation::{Compensation, CompensationState},
         id::{ApiKeyId, CompensationId, Digest, NamespaceId, TimerId, TypeId},
+        pause::{Pause, Scope},
         plugin::{PluginRow, Revision, TypeRow},
         time::{DurationMs, Timestamp},
         timer::{Origin, State, Timer},
@@ -150,6 +151,15 @@ pub(super) fn revision(row: &Row<'_>) -> Result<(TypeId, Revision)> {
         created_by: row.get(11)?,
     };
     Ok((TypeId(row.get(12)?), revision))
+}
+
+pub(super) fn pause(row: &Row<'_>) -> Result<Pause> {
+    let scope = match (row.get(0)?, row.get(1)?) {
+        (0, 0) => Scope::All,
+        (namespace, 0) => Scope::Namespace(NamespaceId(namespace)),
+        (_, type_id) => Scope::Type(TypeId(type_id)),
+    };
+    Ok(Pause { scope, reason: row.get(2)?, since: at(row, 3)?, until: at_or_none(row, 4)?, by: row.get(5)? })
 }
 
 pub(super) fn uuid(row: &Row<'_>, column: usize) -> Result<Uuid> {

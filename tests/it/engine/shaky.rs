@@ -7,6 +7,7 @@ use lapse::{
     domain::{
         compensation::Compensation,
         id::{CompensationId, Digest, Name, NamespaceId, TimerId, TimerKey, TypeId},
+        pause::Pauses,
         time::Timestamp,
         timer::Timer,
     },
@@ -105,6 +106,12 @@ impl Driver for Shaky {
     }
     async fn catalogue(&self) -> Result<Catalogue> {
         self.inner.catalogue().await
+    }
+    async fn pauses(&self) -> Result<Pauses> {
+        self.inner.pauses().await
+    }
+    fn look_from_the_start(&self, types: &[TypeId]) {
+        self.inner.look_from_the_start(types);
     }
     async fn catalogue_version(&self) -> Result<i64> {
         self.inner.catalogue_version().await

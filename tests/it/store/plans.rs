@@ -6,9 +6,11 @@ use rusqlite::Connection;
 /// Small tables, walked or sorted on purpose (a new namespace is looked for among the keys, which refer to it).
 const WHOLE: &[&str] = &[
     "catalogue.any_key",
+    "catalogue.delete_ended_pauses",
     "catalogue.insert_namespace",
     "catalogue.keys",
     "catalogue.namespaces",
+    "catalogue.pauses",
     "catalogue.plugins",
     "catalogue.revisions",
     "catalogue.type_ids",

@@ -293,10 +293,16 @@ async fn a_resolve_on_one_node_races_a_close_on_another() {
 #[tokio::test]
 async fn nodes_know_which_of_them_live() {
     let (_database, _bed, one, other) = nodes().await;
-    assert_eq!(one.beat("a", secs(60)).await.unwrap(), ["a"]);
-    assert_eq!(other.beat("b", secs(60)).await.unwrap(), ["a", "b"]);
+    let beat = async |node: &Postgres, id: &str, fires: bool, within: DurationMs| -> Vec<(String, bool)> {
+        let live = node.beat(id, fires, within).await.unwrap();
+        live.into_iter().map(|node| (node.id, node.fires)).collect()
+    };
+    let a = ("a".to_owned(), true);
+    assert_eq!(beat(&one, "a", true, secs(60)).await, [a.clone()]);
+    let b = ("b".to_owned(), false);
+    assert_eq!(beat(&other, "b", false, secs(60)).await, [a.clone(), b.clone()]);
     tokio::time::sleep(Duration::from_millis(300)).await;
-    assert_eq!(other.beat("b", DurationMs::from_millis(250)).await.unwrap(), ["b"]);
+    assert_eq!(beat(&other, "b", false, DurationMs::from_millis(250)).await, [b]);
     other.leave("b", secs(3600)).await.unwrap();
-    assert_eq!(one.beat("a", secs(60)).await.unwrap(), ["a"]);
+    assert_eq!(beat(&one, "a", true, secs(60)).await, [a]);
 }

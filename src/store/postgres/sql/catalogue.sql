@@ -107,10 +107,30 @@ INSERT INTO revisions (
 VALUES ($1::bigint, $2::bigint, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 
 -- name: beat
-INSERT INTO nodes (id, beat_at) VALUES ($1, {now}) ON CONFLICT (id) DO UPDATE SET beat_at = excluded.beat_at
+INSERT INTO nodes (id, beat_at, fires) VALUES ($1, {now}, $2)
+ON CONFLICT (id) DO UPDATE SET beat_at = excluded.beat_at, fires = excluded.fires
 
 -- name: live_nodes
-SELECT id FROM nodes WHERE beat_at > {now} - $1 ORDER BY id
+SELECT id, fires FROM nodes WHERE beat_at > {now} - $1 ORDER BY id
 
 -- name: forget_nodes
 DELETE FROM nodes WHERE id = $1 OR beat_at < {now} - $2
+
+-- name: pauses
+SELECT namespace_id, type_id, reason, since, until, paused_by FROM pauses
+
+-- name: pause
+SELECT namespace_id, type_id, reason, since, until, paused_by FROM pauses
+WHERE namespace_id = $1::bigint AND type_id = $2::bigint
+
+-- name: put_pause
+INSERT INTO pauses (namespace_id, type_id, reason, since, until, paused_by)
+VALUES ($1::bigint, $2::bigint, $3, $4, $5, $6)
+ON CONFLICT (namespace_id, type_id) DO UPDATE
+SET reason = excluded.reason, since = excluded.since, until = excluded.until, paused_by = excluded.paused_by
+
+-- name: delete_pause
+DELETE FROM pauses WHERE namespace_id = $1::bigint AND type_id = $2::bigint
+
+-- name: delete_ended_pauses
+DELETE FROM pauses WHERE until <= $1

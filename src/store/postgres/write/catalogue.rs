@@ -7,11 +7,12 @@ use super::Batch;
 use crate::{
     domain::{
         id::{ApiKeyId, Digest, Name, NamespaceId, TypeId},
+        pause::{Pause, Scope},
         plugin::{PluginRow, Revision, TypeRow},
         time::{DurationMs, Timestamp},
     },
     store::{
-        admin::{AdminAnswer, AdminOp, ApiKeyRow, NamespaceRow, PutType},
+        admin::{AdminAnswer, AdminOp, ApiKeyRow, NamespaceRow, PutPause, PutType, scope_key},
         postgres::{
             error::Fault,
             row::{self, json_text},
@@ -28,6 +29,8 @@ impl Batch<'_> {
             AdminOp::RevokeApiKey { namespace_id, id } => self.revoke_api_key(now, *namespace_id, *id).await,
             AdminOp::PutPlugin { .. } => self.put_plugin(now, op).await,
             AdminOp::PutType(put) => self.put_type(now, put).await,
+            AdminOp::Pause(put) => self.pause(now, put).await,
+            AdminOp::Resume(scope) => self.resume(now, *scope).await,
             AdminOp::Activate { namespace_id, name, number } => self.activate(now, *namespace_id, name, *number).await,
         }
     }
@@ -181,6 +184,39 @@ impl Batch<'_> {
         let row = self.type_by_name(namespace, name).await?.ok_or_else(interfered)?;
         let revision = self.revision(id, number).await?.ok_or_else(interfered)?;
         Ok(AdminAnswer::Type { row, revision, created })
+    }
+
+    async fn pause(&self, now: Timestamp, put: &PutPause) -> Result<AdminAnswer, Fault> {
+        let before = self.pause_of(now, put.scope).await?;
+        let Some(pause) = put.over(before.as_ref(), now) else {
+            return Ok(AdminAnswer::Paused { pause: before.ok_or_else(interfered)?, changed: false });
+        };
+        let (namespace_id, type_id) = scope_key(put.scope);
+        let until = row::ms(pause.until);
+        let params: [&(dyn ToSql + Sync); 6] =
+            [&namespace_id, &type_id, &pause.reason, &pause.since.as_millis(), &until, &pause.by];
+        self.conn.change("catalogue.put_pause", &params).await?;
+        self.conn.change("catalogue.delete_ended_pauses", &[&now.as_millis()]).await?;
+        self.bump().await?;
+        Ok(AdminAnswer::Paused { pause, changed: true })
+    }
+
+    async fn resume(&self, now: Timestamp, scope: Scope) -> Result<AdminAnswer, Fault> {
+        let before = self.pause_of(now, scope).await?;
+        let (namespace_id, type_id) = scope_key(scope);
+        // One that has ended by itself goes unnoticed.
+        self.conn.change("catalogue.delete_pause", &[&namespace_id, &type_id]).await?;
+        if before.is_some() {
+            self.bump().await?;
+        }
+        Ok(AdminAnswer::Resumed(before))
+    }
+
+    /// The pause that holds now.
+    async fn pause_of(&self, now: Timestamp, scope: Scope) -> Result<Option<Pause>, Fault> {
+        let (namespace_id, type_id) = scope_key(scope);
+        let found = self.one("catalogue.pause", &[&namespace_id, &type_id], row::pause).await?;
+        Ok(found.filter(|pause| pause.holds(now)))
     }
 
     async fn plugin(&self, namespace: NamespaceId, digest: Digest) -> Result<Option<PluginRow>, Fault> {

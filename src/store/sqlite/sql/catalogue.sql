@@ -96,3 +96,20 @@ INSERT INTO revisions (
     created_by
 )
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+
+-- name: pauses
+SELECT namespace_id, type_id, reason, since, until, paused_by FROM pauses
+
+-- name: pause
+SELECT namespace_id, type_id, reason, since, until, paused_by FROM pauses WHERE namespace_id = ?1 AND type_id = ?2
+
+-- name: put_pause
+INSERT INTO pauses (namespace_id, type_id, reason, since, until, paused_by) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+ON CONFLICT (namespace_id, type_id) DO UPDATE
+SET reason = excluded.reason, since = excluded.since, until = excluded.until, paused_by = excluded.paused_by
+
+-- name: delete_pause
+DELETE FROM pauses WHERE namespace_id = ?1 AND type_id = ?2
+
+-- name: delete_ended_pauses
+DELETE FROM pauses WHERE until <= ?1

@@ -6,11 +6,13 @@ use super::{Writer, interfered, timers::json_text};
 use crate::{
     domain::{
         id::{ApiKeyId, Digest, Name, NamespaceId, TypeId},
+        pause::{Pause, Scope},
         plugin::{PluginRow, Revision, TypeRow},
+        time::Timestamp,
     },
     store::{
         Result,
-        admin::{AdminAnswer, AdminOp, ApiKeyRow, NamespaceRow, PutType},
+        admin::{AdminAnswer, AdminOp, ApiKeyRow, NamespaceRow, PutPause, PutType, scope_key},
         sqlite::{row, sql},
     },
 };
@@ -23,6 +25,8 @@ impl Writer<'_> {
             AdminOp::RevokeApiKey { namespace_id, id } => self.revoke_api_key(*namespace_id, *id),
             AdminOp::PutPlugin { .. } => self.put_plugin(op),
             AdminOp::PutType(put) => self.put_type(put),
+            AdminOp::Pause(put) => self.pause(put),
+            AdminOp::Resume(scope) => self.resume(*scope),
             AdminOp::Activate { namespace_id, name, number } => self.activate(*namespace_id, name, *number),
         }
     }
@@ -174,6 +178,40 @@ impl Writer<'_> {
         let row = self.type_by_name(namespace, name)?.ok_or_else(|| interfered("the catalogue"))?;
         let revision = self.revision(id, number)?.ok_or_else(|| interfered("the catalogue"))?;
         Ok(AdminAnswer::Type { row, revision, created })
+    }
+
+    fn pause(&self, put: &PutPause) -> Result<AdminAnswer> {
+        let before = self.pause_of(put.scope)?;
+        let Some(pause) = put.over(before.as_ref(), self.now) else {
+            return Ok(AdminAnswer::Paused {
+                pause: before.ok_or_else(|| interfered("the catalogue"))?,
+                changed: false,
+            });
+        };
+        let (namespace_id, type_id) = scope_key(put.scope);
+        let (since, until) = (pause.since.as_millis(), pause.until.map(Timestamp::as_millis));
+        self.change("catalogue.put_pause", params![namespace_id, type_id, pause.reason, since, until, pause.by])?;
+        self.change("catalogue.delete_ended_pauses", [self.now.as_millis()])?;
+        self.bump()?;
+        Ok(AdminAnswer::Paused { pause, changed: true })
+    }
+
+    fn resume(&self, scope: Scope) -> Result<AdminAnswer> {
+        let before = self.pause_of(scope)?;
+        let (namespace_id, type_id) = scope_key(scope);
+        // One that has ended by itself goes unnoticed.
+        self.change("catalogue.delete_pause", params![namespace_id, type_id])?;
+        if before.is_some() {
+            self.bump()?;
+        }
+        Ok(AdminAnswer::Resumed(before))
+    }
+
+    /// The pause that holds now.
+    fn pause_of(&self, scope: Scope) -> Result<Option<Pause>> {
+        let (namespace_id, type_id) = scope_key(scope);
+        let found = self.one("catalogue.pause", params![namespace_id, type_id], row::pause)?;
+        Ok(found.filter(|pause| pause.holds(self.now)))
     }
 
     fn plugin(&self, namespace: NamespaceId, digest: Digest) -> Result<Option<PluginRow>> {

@@ -1,0 +1,2 @@
+ALTER TABLE nodes DROP COLUMN fires;
+DROP TABLE pauses;
