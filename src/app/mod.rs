@@ -55,8 +55,9 @@ pub struct App {
     address: SocketAddr,
     store: Store,
     catalog: Catalog,
-    dispatcher: Dispatcher,
-    lanes: Lanes,
+    /// `None` on a node that only registers; likewise the lanes.
+    dispatcher: Option<Dispatcher>,
+    lanes: Option<Lanes>,
     state: Arc<NodeState>,
     drain: crate::domain::time::DurationMs,
     api_stop: Arc<Notify>,
@@ -76,13 +77,15 @@ pub struct Bootstrap {
 /// What readiness asks.
 struct NodeState {
     draining: AtomicBool,
-    dispatcher: Dispatcher,
+    dispatcher: Option<Dispatcher>,
     clock: SharedClock,
 }
 
 impl Health for NodeState {
     fn dispatch_tick_age(&self) -> Duration {
-        self.clock.now().since(self.dispatcher.last_tick()).as_std()
+        // A node that fires nothing is never late with it.
+        let age = |dispatcher: &Dispatcher| self.clock.now().since(dispatcher.last_tick()).as_std();
+        self.dispatcher.as_ref().map_or(Duration::ZERO, age)
     }
 
     fn is_draining(&self) -> bool {
@@ -130,22 +133,28 @@ impl App {
         let refresher = refresh(catalog.clone(), &store);
         let pauser = refresh_pauses(catalog.clone(), &store);
 
-        let lanes = Lanes::start(LanesParams {
-            store: store.clone(),
-            catalog: catalog.clone(),
-            clock: Arc::clone(&clock),
-            config: config.compensation.clone(),
+        let fires = config.dispatch.fire;
+        let lanes = fires.then(|| {
+            Lanes::start(LanesParams {
+                store: store.clone(),
+                catalog: catalog.clone(),
+                clock: Arc::clone(&clock),
+                config: config.compensation.clone(),
+            })
         });
-        // Slots come only now that the types are known and compiled.
-        let delivery = place.delivery(&config).await?;
-        let dispatcher = Dispatcher::start(DispatcherParams {
-            store: store.clone(),
-            catalog: catalog.clone(),
-            clock: Arc::clone(&clock),
-            delivery,
-            config: config.dispatch.clone(),
-            node: place.node.clone(),
-        });
+        let mut dispatcher = None;
+        if fires {
+            // Slots come only now that the types are known and compiled.
+            let delivery = place.delivery(&config).await?;
+            dispatcher = Some(Dispatcher::start(DispatcherParams {
+                store: store.clone(),
+                catalog: catalog.clone(),
+                clock: Arc::clone(&clock),
+                delivery,
+                config: config.dispatch.clone(),
+                node: place.node.clone(),
+            }));
+        }
 
         let state = Arc::new(NodeState {
             draining: AtomicBool::new(false),
@@ -170,6 +179,7 @@ impl App {
             store.data = %config.store.data.display(),
             nats.used = !config.nats.url.is_empty(),
             node.name = place.node,
+            node.fires = fires,
             "the node has started"
         );
         Ok(Self {
@@ -210,7 +220,17 @@ impl App {
                 nodes.leave().await;
             }
         };
-        tokio::join!(leave, self.dispatcher.drain(self.drain), self.lanes.drain(self.drain));
+        let decide = async {
+            if let Some(dispatcher) = &self.dispatcher {
+                dispatcher.drain(self.drain).await;
+            }
+        };
+        let compensate = async {
+            if let Some(lanes) = &self.lanes {
+                lanes.drain(self.drain).await;
+            }
+        };
+        tokio::join!(leave, decide, compensate);
         self.api_stop.notify_one();
         let api = self.api.abort_handle();
         if tokio::time::timeout(API_GRACE, self.api).await.is_err() {

@@ -52,9 +52,9 @@ impl Scope {
                   cancelled and rescheduled all the same, and nothing is lost. What runs already comes to its end, and \
                   compensations go on. Pausing what is paused changes the reason and the end.",
     after_help = "Examples:\n  \
-        lapse pause --type order-timeout --reason \"the payment provider is down\" --until 30m\n  \
-        lapse pause --namespace shop-two --reason \"moving house\" --until 2030-03-01T06:00:00Z\n  \
-        lapse pause --all --reason \"rolling back\""
+        lapse pause --type order-timeout --reason provider-down --until 30m\n  \
+        lapse pause --namespace shop-two --reason maintenance --until 2030-03-01T06:00:00Z\n  \
+        lapse pause --all --reason rollback"
 )]
 pub struct Pause {
     #[command(flatten)]

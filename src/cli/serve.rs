@@ -7,6 +7,7 @@ use serde_json::json;
 
 use crate::{
     app::{App, Bootstrap},
+    config::Flag,
     telemetry,
 };
 
@@ -25,7 +26,8 @@ pub const MIN_TOKEN_CHARS: usize = 16;
     after_help = "Examples:\n  \
         LAPSE_BOOTSTRAP_TOKEN=$(openssl rand -hex 32) lapse serve --data /var/lib/lapse\n  \
         lapse serve --config /etc/lapse.toml --bootstrap-token-file /run/secrets/lapse\n  \
-        lapse serve --database postgres://lapse@db.example/lapse --nats nats://broker.example --listen 0.0.0.0:8080"
+        lapse serve --database postgres://lapse@db.example/lapse --nats nats://broker.example --listen 0.0.0.0:8080\n  \
+        lapse serve --database postgres://lapse@db.example/lapse --no-fire"
 )]
 pub struct Serve {
     #[command(flatten)]
@@ -33,6 +35,9 @@ pub struct Serve {
     /// The first admin key, while there is no key at all
     #[arg(long, value_name = "KEY", env = "LAPSE_BOOTSTRAP_TOKEN", hide = true, hide_env_values = true)]
     bootstrap_token: Option<String>,
+    /// Register timers and answer every call, but fire nothing: other nodes do
+    #[arg(long)]
+    no_fire: bool,
     /// A file with the first admin key; LAPSE_BOOTSTRAP_TOKEN wins
     #[arg(long, value_name = "FILE")]
     bootstrap_token_file: Option<PathBuf>,
@@ -40,7 +45,8 @@ pub struct Serve {
 
 impl Serve {
     pub async fn run(self, out: &Out) -> Result {
-        let loaded = self.settings.load()?;
+        let flags = self.no_fire.then(|| Flag { flag: "--no-fire", setting: "dispatch.fire", value: "false".into() });
+        let loaded = self.settings.load_with(flags)?;
         let admin_token = match (self.bootstrap_token.filter(|t| !t.is_empty()), &self.bootstrap_token_file) {
             (Some(token), _) => Some(token),
             (None, Some(file)) => Some(

@@ -36,6 +36,11 @@ pub struct Settings {
 
 impl Settings {
     pub fn load(&self) -> Result<Loaded> {
+        self.load_with(None)
+    }
+
+    /// With flags that only this command has.
+    pub fn load_with(&self, more: impl IntoIterator<Item = Flag>) -> Result<Loaded> {
         let given = [
             ("--listen", "server.listen", &self.listen),
             ("--data", "store.data", &self.data),
@@ -47,6 +52,7 @@ impl Settings {
         let flags = given
             .into_iter()
             .filter_map(|(flag, setting, value)| Some(Flag { flag, setting, value: value.clone()? }))
+            .chain(more)
             .collect();
         // A variable that is no text is of nobody's concern unless it is a setting, and then it is refused as one.
         let env = std::env::vars_os()

@@ -16,10 +16,7 @@ use crate::{
 };
 
 /// In order, numbered from 1 without gaps.
-const MIGRATIONS: &[Migration] = &[
-    migration!("sqlite", 1, "0001", "base"),
-    migration!("sqlite", 2, "0002", "pause"),
-];
+const MIGRATIONS: &[Migration] = &[migration!("sqlite", 1, "0001", "base"), migration!("sqlite", 2, "0002", "pause")];
 
 /// The number of the newest migration.
 #[expect(clippy::cast_possible_truncation, reason = "a handful")]

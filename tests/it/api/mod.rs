@@ -10,6 +10,7 @@ mod fuzz;
 mod keys;
 mod lists;
 mod operations;
+mod pauses;
 mod plugins;
 mod real_plugins;
 mod register;

@@ -45,6 +45,13 @@ const EXPECTED: &[(&str, &str)] = &[
     ("list_revisions", ALL),
     ("activate_revision", PUBLISHERS),
     ("dry_run_type", PUBLISHERS),
+    ("pause_type", OPERATORS),
+    ("resume_type", OPERATORS),
+    ("pause_namespace", OPERATORS),
+    ("resume_namespace", OPERATORS),
+    ("pause_all", "admin"),
+    ("resume_all", "admin"),
+    ("list_pauses", ALL),
     ("list_compensations", ALL),
     ("get_compensation", ALL),
     ("redrive_compensation", OPERATORS),
@@ -100,6 +107,7 @@ impl Things {
             ("digest", digest),
             ("type", "theirs".to_owned()),
             ("key", "secret-order".to_owned()),
+            ("namespace", "other".to_owned()),
         ];
         Self(things.into())
     }
@@ -107,7 +115,9 @@ impl Things {
     fn fill(&self, path: &str) -> String {
         let id = path.split('/').nth(2).and_then(|resource| self.0.get(resource));
         let path = path.replace("{id}", id.map_or("0198c0de-0000-7000-8000-000000000001", String::as_str));
-        ["digest", "type", "key"].iter().fold(path, |p, name| p.replace(&format!("{{{name}}}"), &self.0[name]))
+        ["digest", "type", "key", "namespace"]
+            .iter()
+            .fold(path, |p, name| p.replace(&format!("{{{name}}}"), &self.0[name]))
     }
 }
 
@@ -177,11 +187,16 @@ async fn another_namespaces_things_are_not_there() {
                     id if id.starts_with("reschedule") => vec![json!({ "delay": "1s" })],
                     "resolve_timer_by_key" => vec![json!({}), json!({ "remember": true })],
                     "activate_revision" => vec![json!({ "revision": 1 })],
+                    id if id.starts_with("pause_") => vec![json!({ "reason": "because" })],
                     "dry_run_type" => vec![json!({ "key": "secret-order", "payload": order("A") })],
                     _ => vec![json!({})],
                 };
                 for body in bodies {
                     let mut call = app.call(operation.method.clone(), &path);
+                    if operation.id.ends_with("_namespace") {
+                        // An administrator may name any.
+                        call = call.key("operator");
+                    }
                     if operation.method == Method::POST {
                         call = call.json(&body);
                     }

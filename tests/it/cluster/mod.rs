@@ -5,5 +5,6 @@
 mod doctor;
 mod key;
 mod kills;
+mod pauses;
 mod rig;
 mod undisturbed;

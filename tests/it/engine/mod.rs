@@ -11,6 +11,7 @@ mod isolation;
 mod local;
 mod model;
 mod outages;
+mod pauses;
 mod rig;
 mod shaky;
 mod triggers;

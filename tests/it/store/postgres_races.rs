@@ -169,6 +169,32 @@ async fn a_row_that_was_locked_is_not_lost_to_the_mark() {
     assert_eq!(early + claim().await, 1);
 }
 
+/// As long as nothing is claimed, the mark stays below what is there; and what lies below it all the same is found by a
+/// look from the start.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_pause_of_any_length_left_is_found() {
+    let database = database().await;
+    let marks = MarkLimits { lag: Duration::from_millis(1), whole_every: Duration::from_hours(1) };
+    let (bed, node) = real_bed(PostgresParams { marks, ..database.params() }).await;
+    overdue(&bed, &node, 0..2).await;
+    let now = node.now().await.unwrap();
+    for _ in 0..5 {
+        assert_eq!(node.overdue_types(now).await.unwrap(), [bed.type_id]);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let claim = async || claim_backlog(&node, backlog(&bed, now, 10)).await.claimed.len();
+    assert_eq!(claim().await, 2);
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    assert!(node.overdue_types(now).await.unwrap().is_empty());
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    let timer = overdue(&bed, &node, 2..3).await.remove(0);
+    let long_ago = "UPDATE timers SET run_at = 1, due_at = 1 WHERE id = $1";
+    database.client().await.execute(long_ago, &[&timer.id.0]).await.unwrap();
+    assert_eq!(claim().await, 0, "the mark has passed it");
+    node.look_from_the_start(&[bed.type_id]);
+    assert_eq!(claim().await, 1);
+}
+
 /// All kinds of writes at once, over few timers, from two nodes in every lane: no answer is an error, no deadlock has to
 /// be resolved by the server, and every audit is whole.
 #[tokio::test(flavor = "multi_thread")]

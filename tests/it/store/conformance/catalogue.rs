@@ -1,11 +1,14 @@
 //! Namespaces, keys, plugins, types.
 
 use lapse::{
-    domain::id::{ApiKeyId, Digest, Name, NamespaceId},
-    store::admin::{AdminAnswer, AdminOp, Role},
+    domain::{
+        id::{ApiKeyId, Digest, Name, NamespaceId},
+        pause::{Pause, Scope},
+    },
+    store::admin::{AdminAnswer, AdminOp, PutPause, Role},
 };
 
-use crate::store::bed::{Bed, manifest, name, put_type};
+use crate::store::bed::{Bed, manifest, name, put_type, secs};
 
 async fn version(bed: &Bed) -> i64 {
     bed.store.read().catalogue_version().await.unwrap()
@@ -90,6 +93,46 @@ pub async fn keys_are_found_by_their_hash_until_revoked(bed: Bed) {
     let keys = bed.store.read().api_keys(Some(bed.namespace)).await.unwrap();
     assert_eq!(keys, [revoked, second]);
     assert!(bed.store.read().api_keys(Some(NamespaceId(99))).await.unwrap().is_empty());
+}
+
+pub async fn a_pause_stands_until_it_ends(bed: Bed) {
+    let scopes = [Scope::All, Scope::Namespace(bed.namespace), Scope::Type(bed.type_id)];
+    let put = |scope, until| PutPause { scope, reason: "r".into(), until, by: "key:a".into(), only_first: false };
+    let pause = async |put: PutPause| match bed.store.admin(AdminOp::Pause(put)).await.unwrap() {
+        AdminAnswer::Paused { pause, changed } => (pause, changed),
+        other => panic!("{other:?}"),
+    };
+    let (noon, before) = (bed.now(), version(&bed).await);
+    for scope in scopes {
+        let (made, changed) = pause(put(scope, None)).await;
+        let expected = Pause { scope, reason: "r".into(), since: noon, until: None, by: "key:a".into() };
+        assert_eq!((made, changed), (expected, true));
+    }
+    let pauses = bed.store.read().pauses().await.unwrap();
+    assert_eq!(scopes.map(|scope| pauses.at(scope, noon).is_some()), [true; 3]);
+    assert_eq!(version(&bed).await, before + 3);
+    bed.clock.advance(secs(10));
+    assert!(!pause(put(scopes[0], None)).await.1, "what is so already changes nothing");
+    let first = PutPause { only_first: true, reason: "another".into(), ..put(scopes[0], None) };
+    assert_eq!(pause(first).await, (pauses.at(scopes[0], noon).unwrap().clone(), false));
+    assert_eq!(version(&bed).await, before + 3);
+    let until = Some(noon.saturating_add(secs(20)));
+    let (longer, changed) = pause(put(scopes[0], until)).await;
+    assert_eq!((longer.since, longer.until, changed), (noon, until, true));
+    bed.clock.advance(secs(10));
+    let pauses = bed.store.read().pauses().await.unwrap();
+    assert!(pauses.at(scopes[0], bed.now()).is_none(), "its time has come");
+    let resume = async |scope| match bed.store.admin(AdminOp::Resume(scope)).await.unwrap() {
+        AdminAnswer::Resumed(before) => before,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(resume(scopes[0]).await, None, "it has ended already");
+    assert_eq!(version(&bed).await, before + 4);
+    assert_eq!(resume(scopes[1]).await.map(|pause| pause.scope), Some(scopes[1]));
+    assert_eq!(resume(scopes[1]).await, None);
+    assert_eq!(version(&bed).await, before + 5);
+    let (again, _) = pause(put(scopes[0], None)).await;
+    assert_eq!(again.since, bed.now(), "a new one, not the old one over again");
 }
 
 pub async fn a_ping_writes(bed: Bed) {

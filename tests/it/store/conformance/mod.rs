@@ -72,6 +72,7 @@ macro_rules! conformance {
                 the_same_definition_makes_no_new_revision,
                 a_type_needs_its_namespace_s_plugin,
                 keys_are_found_by_their_hash_until_revoked,
+                a_pause_stands_until_it_ends,
                 a_ping_writes,
             ],
         }

@@ -1,0 +1,247 @@
+//! What is paused does not start, whatever would start it; nothing of it is lost; and what is overdue drains when it is
+//! resumed.
+
+use std::sync::Arc;
+
+use lapse::{
+    domain::{
+        audit::EventKind,
+        compensation::CompensationState,
+        decision::FailureClass,
+        id::NamespaceId,
+        machine::Command,
+        pause::{Pause, Scope},
+        time::Timestamp,
+        timer::{State, Timer, Trigger},
+    },
+    store::{
+        admin::{AdminAnswer, AdminOp, PutPause},
+        op::{Act, Acted},
+    },
+};
+use rstest::rstest;
+use tokio::sync::Semaphore;
+
+use super::rig::{NAMESPACE, Rig, Script, Setup, TypeSpec, at, close_with, eventually, failure, ms};
+
+const DAY: i64 = 86_400_000;
+const EFFECTS: &[&str] = &["on-expire:http:127.0.0.1"];
+
+async fn pause(rig: &Rig, scope: Scope, until: Option<Timestamp>) -> Pause {
+    let put = PutPause { scope, reason: "a test".into(), until, by: "key:test".into(), only_first: false };
+    let AdminAnswer::Paused { pause, .. } = rig.store.admin(AdminOp::Pause(put)).await.unwrap() else { panic!() };
+    rig.catalog.refresh_pauses().await.unwrap();
+    pause
+}
+
+async fn resume(rig: &Rig, scope: Scope) {
+    rig.store.admin(AdminOp::Resume(scope)).await.unwrap();
+    rig.catalog.refresh_pauses().await.unwrap();
+}
+
+async fn fire(rig: &Rig, timer: &Timer) -> Timer {
+    let act = Act {
+        target: Rig::target(timer),
+        command: Command::Fire,
+        expected_version: None,
+        actor: "key:test".into(),
+        reason: None,
+        message_id: None,
+        remember: None,
+    };
+    match rig.store.act(act).await.unwrap() {
+        Acted::Done(timer) => timer,
+        other => panic!("not fired: {other:?}"),
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Paused {
+    Type,
+    Namespace,
+    All,
+}
+
+/// Every way in which a timer is started, without and with effects.
+#[rstest]
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_of_what_is_paused_starts_and_all_of_it_fires_once_when_resumed(
+    #[values(Paused::Type, Paused::Namespace, Paused::All)] what: Paused,
+    #[values(false, true)] effects: bool,
+) {
+    let mut rig = Rig::without_engine(Setup::default()).await;
+    let grants = if effects { EFFECTS } else { &[] };
+    let failing = Arc::new(Semaphore::new(1));
+    let script = Script::deciding(|_| Ok(close_with(&["undo"]))).compensating(move |_| {
+        let first = failing.try_acquire().map(tokio::sync::SemaphorePermit::forget).is_ok();
+        Box::pin(async move { if first { Err(failure(FailureClass::Transient, "later")) } else { Ok(None) } })
+    });
+    let type_id = rig.put_type("paused", TypeSpec { grants, ..script.into() }).await;
+    let other = rig.put_type("other", Script::closing()).await;
+    let overdue = rig.register(type_id, "overdue", at(0)).await;
+    rig.clock.set(at(60_000));
+    let closed = rig.register(type_id, "closed", at(60_000)).await;
+    let scope = match what {
+        Paused::Type => Scope::Type(type_id),
+        Paused::Namespace => Scope::Namespace(NAMESPACE),
+        Paused::All => Scope::All,
+    };
+    // Only what is overdue by less than the backlog looks for: its compensation is to be tried again.
+    pause(&rig, Scope::Type(type_id), None).await;
+    rig.start();
+    rig.quiet().await;
+    resume(&rig, Scope::Type(type_id)).await;
+    fire(&rig, &closed).await;
+    rig.reaches(closed.id, State::Closed).await;
+    let near = rig.register(type_id, "near", at(61_000)).await;
+    let slot = rig.register(type_id, "slot", at(70_000)).await;
+    let manual = rig.register(type_id, "manual", at(900_000)).await;
+    let overdue_again = rig.timer(overdue.id).await;
+    // Nor does another namespace's pause matter.
+    pause(&rig, Scope::Namespace(NamespaceId(NAMESPACE.0 + 1)), None).await;
+    pause(&rig, scope, None).await;
+    let manual = fire(&rig, &manual).await;
+    let free = rig.register(other, "free", at(61_000)).await;
+    let waiting = [overdue_again, near, slot, manual];
+    let before = rig.calls().len();
+
+    rig.pass(30_000, 500).await;
+    for timer in waiting.iter().filter(|timer| timer.state == State::Scheduled) {
+        assert_eq!(rig.timer(timer.id).await, *timer, "no attempt is burnt, no lease is taken, and no time moves");
+    }
+    let started = rig.calls().split_off(before);
+    let of_paused = |call: &super::rig::Call| call.expiry.timer_type == "paused";
+    assert!(!started.iter().any(of_paused), "{started:?}");
+    let other_fires = matches!(what, Paused::Type);
+    assert_eq!(rig.timer(free.id).await.state == State::Closed, other_fires, "what else is paused with it");
+    eventually("the compensation, paused or not", || async {
+        rig.clock.advance(ms(100));
+        rig.compensations(&closed).await[0].state == CompensationState::Done
+    })
+    .await;
+
+    resume(&rig, scope).await;
+    rig.pass(8_000, 500).await;
+    for timer in &waiting {
+        rig.reaches(timer.id, State::Closed).await;
+        assert_eq!(rig.calls_of(timer.id).len(), 1, "{}", timer.key);
+        assert_eq!(rig.trigger(timer.id).await, Trigger::Backlog, "{}", timer.key);
+    }
+    rig.reaches(free.id, State::Closed).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_in_a_lane_when_the_pause_begins_is_not_started_and_what_runs_comes_to_its_end() {
+    let mut rig = Rig::without_engine(Setup::default()).await;
+    let gate = Arc::new(Semaphore::new(0));
+    let held = Arc::clone(&gate);
+    let script = Script::closing().with_effects(move |_| {
+        let gate = Arc::clone(&held);
+        Box::pin(async move {
+            let _passed = gate.acquire().await;
+            Ok(super::rig::close())
+        })
+    });
+    let type_id = rig.put_type("narrow", TypeSpec { grants: EFFECTS, concurrency: Some(4), ..script.into() }).await;
+    let mut claimed = Vec::new();
+    for n in 0..3 {
+        claimed.push(rig.register(type_id, &format!("old {n}"), at(n)).await);
+    }
+    rig.clock.set(at(4_900));
+    let mut running = Vec::new();
+    for n in 0..4 {
+        running.push(rig.register(type_id, &format!("running {n}"), at(4_900)).await);
+    }
+    rig.start();
+    eventually("the lane to be full", || async { rig.calls().len() >= 4 }).await;
+    let queued = rig.register(type_id, "queued", at(4_900)).await;
+    let in_lane = || async { rig.dispatcher().stats().lanes.iter().map(|lane| lane.queued).sum::<usize>() };
+    eventually("the backlog to have claimed", || async {
+        rig.clock.advance(ms(100));
+        in_lane().await >= 1 + (7 - rig.calls().len())
+    })
+    .await;
+    let waits: Vec<Timer> =
+        claimed.into_iter().filter(|t| rig.calls().iter().all(|c| c.expiry.timer_id != t.id)).collect();
+
+    pause(&rig, Scope::Type(type_id), None).await;
+    rig.clock.advance(ms(600));
+    eventually("the lane to be empty", || async { in_lane().await == 0 }).await;
+    gate.add_permits(100);
+    for timer in &running {
+        let state = rig.timer(timer.id).await.state;
+        if state != State::Scheduled {
+            rig.reaches(timer.id, State::Closed).await;
+        }
+    }
+    for timer in waits.iter().chain([&queued]) {
+        let now = rig.reaches(timer.id, State::Scheduled).await;
+        assert_eq!((now.attempt, now.lapses, now.due_at), (1, 0, timer.due_at), "{}", timer.key);
+        assert!(rig.calls_of(timer.id).is_empty(), "{}", timer.key);
+    }
+    assert_eq!(rig.timer(queued.id).await, queued, "it was never claimed");
+    resume(&rig, Scope::Type(type_id)).await;
+    rig.pass(8_000, 500).await;
+    for timer in waits.iter().chain([&queued]).chain(&running) {
+        rig.reaches(timer.id, State::Closed).await;
+        assert_eq!(rig.calls_of(timer.id).len(), 1, "{}", timer.key);
+    }
+}
+
+/// A hundred are overdue when the pause ends by itself; they drain at the rate, and fresh ones are on time.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pause_ends_by_itself_and_what_is_overdue_drains_at_the_rate_while_fresh_ones_are_on_time() {
+    let mut setup = Setup::default();
+    setup.config.dispatch.drain_rate = 10;
+    let mut rig = Rig::new(setup).await;
+    let type_id = rig.put_type("plain", TypeSpec { grants: EFFECTS, ..Script::closing().into() }).await;
+    pause(&rig, Scope::All, Some(at(DAY))).await;
+    for n in 0..100 {
+        rig.register(type_id, &format!("k{n}"), at(n * 10)).await;
+    }
+    // Due in the pause's last moment, in the holder when it ends.
+    let last = rig.register(type_id, "last", at(DAY - 1)).await;
+    rig.pass(10_000, 500).await;
+    rig.clock.set(at(DAY - 1000));
+    rig.quiet().await;
+    rig.pass(999, 333).await;
+    assert_eq!(rig.calls().len(), 0, "the pause holds to its last millisecond");
+    let mut fresh = Vec::new();
+    for n in 0..3 {
+        fresh.push(rig.register(type_id, &format!("fresh {n}"), at(DAY + n * 1000)).await);
+    }
+    for n in 1..=3usize {
+        rig.pass(1000, 100).await;
+        let timer = &fresh[n - 1];
+        rig.reaches(timer.id, State::Closed).await;
+        let closed = rig.event(timer.id, EventKind::Closed).await;
+        assert!(closed.at.since(timer.due_at) <= ms(100), "on time: {}", closed.at);
+        let drained: Vec<_> = rig.calls().into_iter().filter(|c| c.expiry.trigger == Trigger::Backlog).collect();
+        assert!((n * 5..=n * 10 + 2).contains(&drained.len()), "{} after {n} s", drained.len());
+        assert!(drained.iter().all(|c| c.expiry.due_at <= at(400)), "oldest first");
+    }
+    rig.pass(12_000, 100).await;
+    rig.reaches(last.id, State::Closed).await;
+    assert_eq!(rig.calls().len(), 104);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_dies_while_paused_loses_nothing() {
+    let mut rig = Rig::new(Setup::default()).await;
+    let type_id = rig.put_type("plain", Script::closing()).await;
+    let before = rig.register(type_id, "before", at(1_000)).await;
+    pause(&rig, Scope::Type(type_id), None).await;
+    rig.pass(2_000, 500).await;
+    rig.crash();
+    let between = rig.register(type_id, "between", at(3_000)).await;
+    rig.clock.set(at(100_000));
+    rig.start();
+    rig.pass(10_000, 1000).await;
+    assert!(rig.calls().is_empty(), "it is still paused");
+    resume(&rig, Scope::Type(type_id)).await;
+    rig.pass(2_000, 500).await;
+    for timer in [&before, &between] {
+        rig.reaches(timer.id, State::Closed).await;
+        assert_eq!(rig.calls_of(timer.id).len(), 1);
+    }
+}
