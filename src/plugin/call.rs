@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use wasmtime::{Engine, Store, Trap, UpdateDeadline};
+use wasmtime_wasi::I32Exit;
 
 use super::{
     Cost, LogLine, Run, http,
@@ -10,6 +11,7 @@ use super::{
     log::LogBuffer,
     meter::{Meter, Metered},
     text::cut,
+    wasi::Wasi,
 };
 use crate::{
     breaker::Gate,
@@ -30,6 +32,8 @@ pub struct CallState {
     pub http: Option<http::Session>,
     /// What stands before every call of a downstream; without one, none is made.
     pub gate: Option<Gate>,
+    /// For components that import it.
+    wasi: Option<Wasi>,
     denied: Vec<String>,
     host_calls: u32,
 }
@@ -39,6 +43,11 @@ impl CallState {
     pub fn count_host_call(&mut self) -> bool {
         self.host_calls = self.host_calls.saturating_add(1);
         self.host_calls <= self.limits.host_calls
+    }
+
+    /// Only linked for components whose calls have it.
+    pub fn wasi_mut(&mut self) -> &mut Wasi {
+        self.wasi.as_mut().unwrap_or_else(|| unreachable!("a call of a component with WASI has it"))
     }
 
     /// Keeps what was refused, for the caller to see.
@@ -60,6 +69,8 @@ pub struct CallParams {
     pub export: Export,
     pub http: Option<http::Session>,
     pub gate: Option<Gate>,
+    pub log: LogBuffer,
+    pub wasi: Option<Wasi>,
 }
 
 /// What a call leaves behind beside its result.
@@ -97,16 +108,17 @@ pub enum Mode {
 
 impl Call {
     pub fn new(engine: &Engine, mode: Mode, params: CallParams) -> Self {
-        let CallParams { limits, budget, export, http, gate } = params;
+        let CallParams { limits, budget, export, http, gate, log, wasi } = params;
         let wall = if mode == Mode::Blocking { limits.wall } else { limits.effect_wall };
         let meter = Meter::start(limits.cpu, wall);
         let state = CallState {
             limiter: Limiter::new(limits.memory_bytes, budget),
-            log: LogBuffer::new(limits.log_lines, limits.log_line_bytes),
+            log,
             meter: Arc::clone(&meter),
             export,
             http,
             gate,
+            wasi,
             denied: Vec::new(),
             host_calls: 0,
             limits,
@@ -148,13 +160,15 @@ impl Call {
     }
 
     fn trail(self, cpu: std::time::Duration) -> Trail {
-        let state = self.store.into_data();
+        let mut state = self.store.into_data();
+        // What it printed last is whole only then.
+        drop(state.wasi.take());
         let cost = Cost {
             cpu_us: u64::try_from(cpu.as_micros()).unwrap_or(u64::MAX),
             memory_bytes: state.limiter.peak_bytes(),
             host_calls: state.host_calls,
         };
-        Trail { logs: state.log.into_lines(), denied: state.denied, cost, gate: state.gate }
+        Trail { logs: state.log.take_lines(), denied: state.denied, cost, gate: state.gate }
     }
 }
 
@@ -169,11 +183,17 @@ fn read_end(error: &wasmtime::Error, state: &CallState) -> Failure {
         };
         return Failure::new(class, code, stop.to_string());
     }
+    if let Some(I32Exit(status)) = error.downcast_ref() {
+        return permanent(
+            "exit",
+            format!("the plugin ended itself, with the status {status}, in the place of an answer"),
+        );
+    }
     match error.downcast_ref::<Trap>() {
         Some(Trap::StackOverflow) => permanent("stack_overflow", "the call's stack is used up".to_owned()),
         // What a panic or an abort becomes, in every language.
         Some(Trap::UnreachableCodeReached) => {
-            let said = state.log.last_error().unwrap_or("it said nothing");
+            let said = state.log.last_error().unwrap_or_else(|| "it said nothing".to_owned());
             permanent("panic", cut(&format!("the plugin panicked: {said}"), MESSAGE_BYTES).into_owned())
         }
         Some(trap) => permanent("trap", format!("the plugin broke off: {trap}")),

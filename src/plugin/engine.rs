@@ -60,7 +60,7 @@ fn slots(limits: &Limits) -> PoolingAllocationConfig {
         .total_component_instances(memories)
         .total_core_instances(memories * 8)
         .total_tables(memories * 4)
-        .total_stacks(count(EFFECT_MEMORIES))
+        .total_stacks(memories)
         .max_memory_size(limits.memory_bytes.next_multiple_of(64 * 1024))
         .max_core_instances_per_component(count(INSTANCES))
         .max_memories_per_component(count(MEMORIES))

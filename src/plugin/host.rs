@@ -16,18 +16,20 @@ use tokio::{
     runtime::Runtime,
     sync::{Semaphore, SemaphorePermit},
 };
-use wasmtime::{Engine, component::Linker};
+use wasmtime::Engine;
 
 use super::{
     Host, Inspection, Plugin, Refusal, Rights, Run,
-    abi::v1::{self, Linked},
+    abi::v1::{Linked, Linkers},
     cache::Cache,
-    call::{Call, CallParams, CallState, Mode, Trail},
+    call::{Call, CallParams, Mode, Trail},
     compile::Compiler,
     engine,
     http::{Gateway, Session},
     inspect,
     limits::{Budget, EFFECT_MEMORIES, EFFECT_WAIT, Limits, MEMORIES},
+    log::LogBuffer,
+    wasi::{Seed, Wasi, WasiParams},
 };
 use crate::{
     breaker::Breakers,
@@ -36,6 +38,7 @@ use crate::{
         decision::{CompensationTask, Decision, Expiry, Failure, FailureClass},
         id::Digest,
         plugin::Export,
+        time::Timestamp,
     },
 };
 
@@ -63,8 +66,8 @@ pub struct WasmHost {
     compiler: Compiler,
     check_schema: SchemaCheck,
     shared: Arc<Shared>,
-    pure: Linker<CallState>,
-    effects: Linker<CallState>,
+    plain: Linkers,
+    with_wasi: Linkers,
     ready: Mutex<Ready>,
 }
 
@@ -137,8 +140,8 @@ impl WasmHost {
             compiler: Compiler::new(engine.clone(), cache, limits.compile_time),
             check_schema: params.check_schema,
             shared: Arc::new(shared),
-            pure: v1::pure(&engine).map_err(StartError::Engine)?,
-            effects: v1::effects(&engine).map_err(StartError::Engine)?,
+            plain: Linkers::plain(&engine).map_err(StartError::Engine)?,
+            with_wasi: Linkers::with_wasi(&engine).map_err(StartError::Engine)?,
             ready: Mutex::default(),
             limits,
         }))
@@ -156,7 +159,7 @@ impl WasmHost {
             return Ok(plugin);
         }
         let component = self.compiler.compile(digest, bytes).await?;
-        let linked = Linked::new(&component, &self.pure, &self.effects).map_err(|e| {
+        let linked = Linked::new(&component, &self.plain, &self.with_wasi).map_err(|e| {
             Refusal::Invalid(format!("the component does not fit the world {}: {e:#}", crate::domain::plugin::ABI))
         })?;
         let memories = component.resources_required().map_or(u32::MAX, |r| r.num_memories);
@@ -214,23 +217,29 @@ struct WasmPlugin {
 }
 
 impl WasmPlugin {
-    /// A call that can do nothing.
-    fn pure_call(&self) -> Call {
+    /// Without a session, a call that can do nothing.
+    fn call(&self, told: &Told<'_>, http: Option<Session>) -> Call {
+        let mode = if http.is_some() { Mode::Yielding } else { Mode::Blocking };
+        let gate = http.is_some().then(|| self.shared.breakers.gate(told.namespace));
         let (limits, budget) = (Arc::clone(&self.shared.limits), Arc::clone(&self.shared.budget));
-        let params = CallParams { limits, budget, export: Export::OnExpire, http: None, gate: None };
-        Call::new(&self.shared.engine, Mode::Blocking, params)
-    }
-
-    fn effectful_call(&self, export: Export, namespace: &str, http: Session) -> Call {
-        let (limits, budget) = (Arc::clone(&self.shared.limits), Arc::clone(&self.shared.budget));
-        let gate = Some(self.shared.breakers.gate(namespace));
-        let params = CallParams { limits, budget, export, http: Some(http), gate };
-        Call::new(&self.shared.engine, Mode::Yielding, params)
+        let log = LogBuffer::new(limits.log_lines, limits.log_line_bytes);
+        let wasi = self.linked.has_wasi().then(|| {
+            let holds_thread = mode == Mode::Blocking;
+            Wasi::new(&WasiParams { now: told.now, seed: told.seed, log: &log, holds_thread })
+        });
+        let params = CallParams { limits, budget, export: told.export, http, gate, log, wasi };
+        Call::new(&self.shared.engine, mode, params)
     }
 
     /// The manifest's JSON, asked for as a pure call.
     fn describe(&self) -> Result<String, Refusal> {
-        let call = self.pure_call();
+        let told = Told {
+            export: Export::OnExpire,
+            namespace: "",
+            now: Timestamp::MIN,
+            seed: Seed { idempotency_key: "describe", attempt: 0 },
+        };
+        let call = self.call(&told, None);
         let (described, _) = call.run(|store| self.linked.describe(store));
         described.map_err(|failure| {
             let why = format!("the component does not describe itself: {}: {}", failure.code, failure.message);
@@ -258,6 +267,26 @@ impl WasmPlugin {
     }
 }
 
+/// What a call is told that bears on how it is made.
+struct Told<'a> {
+    export: Export,
+    namespace: &'a str,
+    now: Timestamp,
+    seed: Seed<'a>,
+}
+
+impl<'a> Told<'a> {
+    fn expiry(expiry: &'a Expiry) -> Self {
+        let seed = Seed { idempotency_key: &expiry.idempotency_key, attempt: expiry.attempt };
+        Self { export: Export::OnExpire, namespace: &expiry.namespace, now: expiry.fired_at, seed }
+    }
+
+    fn compensation(task: &'a CompensationTask) -> Self {
+        let seed = Seed { idempotency_key: &task.idempotency_key, attempt: task.attempt };
+        Self { export: Export::Compensate, namespace: &task.namespace, now: task.now, seed }
+    }
+}
+
 fn flatten<T>((result, trail): (Result<Result<T, Failure>, Failure>, Trail)) -> Run<T> {
     trail.run(result.and_then(|inner| inner))
 }
@@ -270,7 +299,7 @@ impl Plugin for Shareable {
     }
 
     fn decide(&self, expiry: &Expiry) -> Run<Decision> {
-        let call = self.0.pure_call();
+        let call = self.0.call(&Told::expiry(expiry), None);
         flatten(call.run(|store| self.0.linked.on_expire(store, expiry)))
     }
 
@@ -282,7 +311,7 @@ impl Plugin for Shareable {
                 Ok(place) => place,
                 Err(full) => return Trail::default().run(Err(full)),
             };
-            let call = plugin.effectful_call(Export::OnExpire, &expiry.namespace, http);
+            let call = plugin.call(&Told::expiry(&expiry), Some(http));
             flatten(call.run_async(async |store| plugin.linked.on_expire_async(store, &expiry).await).await)
         })
         .await
@@ -296,7 +325,7 @@ impl Plugin for Shareable {
                 Ok(place) => place,
                 Err(full) => return Trail::default().run(Err(full)),
             };
-            let call = plugin.effectful_call(Export::Compensate, &task.namespace, http);
+            let call = plugin.call(&Told::compensation(&task), Some(http));
             flatten(call.run_async(async |store| plugin.linked.compensate_async(store, &task).await).await)
         })
         .await

@@ -6,6 +6,7 @@ use super::{
     Refusal,
     abi::v1::{EXPORTS, IMPORTS},
     limits::{COMPONENTS, FUNCTION_BYTES, FUNCTIONS, INSTANCES, Limits, MODULES, NESTING, TABLE_ELEMENTS},
+    wasi,
 };
 use crate::domain::{
     backoff::RetryPolicy,
@@ -187,12 +188,14 @@ impl Scan {
     }
 
     fn finish(mut self) -> Result<Vec<String>, Refusal> {
-        let foreign: Vec<&str> =
-            self.imports.iter().map(String::as_str).filter(|name| !IMPORTS.contains(name)).collect();
+        let known = |name: &str| IMPORTS.contains(&name) || wasi::is_offered(name);
+        let foreign: Vec<&str> = self.imports.iter().map(String::as_str).filter(|name| !known(name)).collect();
         if foreign.iter().any(|name| name.starts_with("wasi:")) {
             let named = foreign.join(", ");
             return invalid(format!(
-                "the component imports {named}; plugins get no WASI here: build for wasm32-unknown-unknown"
+                "the component imports {named}; of WASI, plugins get {}, and no more: requests go through \
+                 lapse:plugin/http",
+                wasi::OFFERED
             ));
         }
         if !foreign.is_empty() {

@@ -16,6 +16,7 @@ mod log;
 mod meter;
 mod sql;
 mod text;
+mod wasi;
 
 pub use host::{HostParams, SchemaCheck, StartError, WasmHost};
 

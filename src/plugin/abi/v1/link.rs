@@ -3,7 +3,7 @@
 use wasmtime::{Engine, Result, StoreContextMut, component::Linker};
 
 use super::{
-    super::super::{call::CallState, http as capability, sql as sql_capability},
+    super::super::{call::CallState, http as capability, sql as sql_capability, wasi},
     bindings::lapse::plugin::{
         http::{HttpError, Request, Response},
         log::Level,
@@ -15,8 +15,30 @@ const LOG: &str = "lapse:plugin/log@1.0.0";
 const HTTP: &str = "lapse:plugin/http@1.0.0";
 const SQL: &str = "lapse:plugin/sql@1.0.0";
 
-/// For calls that may do nothing: every host call but `log` is denied.
-pub fn pure(engine: &Engine) -> Result<Linker<CallState>> {
+/// Two linkers, which differ in what a call may do.
+pub struct Linkers {
+    /// For calls that may do nothing: every host call but `log` is denied.
+    pub pure: Linker<CallState>,
+    /// For calls with the rights of their export.
+    pub effects: Linker<CallState>,
+}
+
+impl Linkers {
+    /// For components that import our interfaces and nothing else.
+    pub fn plain(engine: &Engine) -> Result<Self> {
+        Ok(Self { pure: pure(engine)?, effects: effects(engine)? })
+    }
+
+    /// For those that import WASI as well. Its host functions are async: so are all calls of these.
+    pub fn with_wasi(engine: &Engine) -> Result<Self> {
+        let mut linkers = Self::plain(engine)?;
+        wasi::link(&mut linkers.pure)?;
+        wasi::link(&mut linkers.effects)?;
+        Ok(linkers)
+    }
+}
+
+fn pure(engine: &Engine) -> Result<Linker<CallState>> {
     let mut linker = common(engine)?;
     linker.instance(HTTP)?.func_wrap(
         "send",
@@ -27,8 +49,7 @@ pub fn pure(engine: &Engine) -> Result<Linker<CallState>> {
     Ok(linker)
 }
 
-/// For calls with the rights of their export.
-pub fn effects(engine: &Engine) -> Result<Linker<CallState>> {
+fn effects(engine: &Engine) -> Result<Linker<CallState>> {
     let mut linker = common(engine)?;
     linker.instance(HTTP)?.func_wrap_async(
         "send",

@@ -6,15 +6,17 @@ mod link;
 mod lower;
 
 pub use bindings::lapse::plugin::{http, sql};
-pub use link::{effects, pure};
+pub use link::Linkers;
+
+use std::sync::Arc;
 
 use wasmtime::{
     Store,
-    component::{Component, ComponentExportIndex, Instance, InstancePre, Lift, Linker, Lower},
+    component::{Component, ComponentExportIndex, ComponentNamedList, Instance, InstancePre, Lift, Lower},
 };
 
 use self::bindings::lapse::plugin::types as wit;
-use super::super::call::CallState;
+use super::super::{call::CallState, wasi};
 use crate::domain::decision::{CompensationTask, Decision, Expiry, Failure};
 
 /// The interfaces that a component may import.
@@ -27,6 +29,7 @@ pub const EXPORTS: [&str; 4] = ["describe", "on-expire", "on-remind", "compensat
 pub struct Linked {
     pure: InstancePre<CallState>,
     effects: InstancePre<CallState>,
+    has_wasi: bool,
     describe: ComponentExportIndex,
     on_expire: ComponentExportIndex,
     compensate: ComponentExportIndex,
@@ -36,26 +39,35 @@ type Decided = (Result<wit::Decision, wit::Failure>,);
 type Compensated = (Result<Option<String>, wit::Failure>,);
 
 impl Linked {
-    pub fn new(component: &Component, pure: &Linker<CallState>, effects: &Linker<CallState>) -> wasmtime::Result<Self> {
+    pub fn new(component: &Component, plain: &Linkers, with_wasi: &Linkers) -> wasmtime::Result<Self> {
+        let has_wasi =
+            component.component_type().imports(component.engine()).any(|(name, _)| name.starts_with("wasi:"));
+        let linkers = if has_wasi { with_wasi } else { plain };
         let export = |name: &str| {
             component
                 .get_export_index(None, name)
                 .ok_or_else(|| wasmtime::Error::msg(format!("it does not export {name:?}")))
         };
         Ok(Self {
-            pure: pure.instantiate_pre(component)?,
-            effects: effects.instantiate_pre(component)?,
+            pure: linkers.pure.instantiate_pre(component)?,
+            effects: linkers.effects.instantiate_pre(component)?,
+            has_wasi,
             describe: export("describe")?,
             on_expire: export("on-expire")?,
             compensate: export("compensate")?,
         })
     }
 
+    /// Whether its calls need [`wasi::Wasi`] in their store.
+    pub fn has_wasi(&self) -> bool {
+        self.has_wasi
+    }
+
     /// The manifest's JSON.
     pub fn describe(&self, store: &mut Store<CallState>) -> wasmtime::Result<String> {
-        let instance = self.pure.instantiate(&mut *store)?;
+        let instance = self.pure_instance(store)?;
         self.check_types(&instance, store)?;
-        let (json,): (String,) = call(&instance, store, self.describe, ())?;
+        let (json,): (String,) = self.call(&instance, store, (self.describe, ()))?;
         Ok(json)
     }
 
@@ -64,8 +76,8 @@ impl Linked {
         store: &mut Store<CallState>,
         expiry: &Expiry,
     ) -> wasmtime::Result<Result<Decision, Failure>> {
-        let instance = self.pure.instantiate(&mut *store)?;
-        let (result,): Decided = call(&instance, store, self.on_expire, (lower::expiry(expiry),))?;
+        let instance = self.pure_instance(store)?;
+        let (result,): Decided = self.call(&instance, store, (self.on_expire, (lower::expiry(expiry),)))?;
         Ok(lift::decided(result, &store.data().limits))
     }
 
@@ -74,9 +86,8 @@ impl Linked {
         store: &mut Store<CallState>,
         expiry: &Expiry,
     ) -> wasmtime::Result<Result<Decision, Failure>> {
-        let instance = self.effects.instantiate_async(&mut *store).await?;
-        let func = instance.get_typed_func::<_, Decided>(&mut *store, self.on_expire)?;
-        let (result,) = func.call_async(&mut *store, (lower::expiry(expiry),)).await?;
+        let params = (lower::expiry(expiry),);
+        let (result,): Decided = self.call_with_effects(store, self.on_expire, params).await?;
         Ok(lift::decided(result, &store.data().limits))
     }
 
@@ -85,10 +96,45 @@ impl Linked {
         store: &mut Store<CallState>,
         task: &CompensationTask,
     ) -> wasmtime::Result<Result<Option<String>, Failure>> {
-        let instance = self.effects.instantiate_async(&mut *store).await?;
-        let func = instance.get_typed_func::<_, Compensated>(&mut *store, self.compensate)?;
-        let (result,) = func.call_async(&mut *store, (lower::task(task),)).await?;
+        let params = (lower::task(task),);
+        let (result,): Compensated = self.call_with_effects(store, self.compensate, params).await?;
         Ok(lift::compensated(result, &store.data().limits))
+    }
+
+    /// An instance without rights.
+    fn pure_instance(&self, store: &mut Store<CallState>) -> wasmtime::Result<Instance> {
+        if !self.has_wasi {
+            return self.pure.instantiate(store);
+        }
+        let meter = Arc::clone(&store.data().meter);
+        wasi::block_on(&meter, self.pure.instantiate_async(store))
+    }
+
+    /// On this thread.
+    fn call<P: Params, R: Results>(
+        &self,
+        instance: &Instance,
+        store: &mut Store<CallState>,
+        (export, params): (ComponentExportIndex, P),
+    ) -> wasmtime::Result<R> {
+        let func = instance.get_typed_func::<P, R>(&mut *store, export)?;
+        if !self.has_wasi {
+            return func.call(store, params);
+        }
+        let meter = Arc::clone(&store.data().meter);
+        wasi::block_on(&meter, func.call_async(store, params))
+    }
+
+    /// With the rights that the store has.
+    async fn call_with_effects<P: Params, R: Results>(
+        &self,
+        store: &mut Store<CallState>,
+        export: ComponentExportIndex,
+        params: P,
+    ) -> wasmtime::Result<R> {
+        let instance = self.effects.instantiate_async(&mut *store).await?;
+        let func = instance.get_typed_func::<P, R>(&mut *store, export)?;
+        func.call_async(store, params).await
     }
 
     /// That every export takes and gives what the world says.
@@ -100,15 +146,10 @@ impl Linked {
     }
 }
 
-fn call<P, R>(
-    instance: &Instance,
-    store: &mut Store<CallState>,
-    export: ComponentExportIndex,
-    params: P,
-) -> wasmtime::Result<R>
-where
-    P: wasmtime::component::ComponentNamedList + Lower + 'static,
-    R: wasmtime::component::ComponentNamedList + Lift + 'static,
-{
-    instance.get_typed_func::<P, R>(&mut *store, export)?.call(&mut *store, params)
-}
+/// What an export takes.
+trait Params: ComponentNamedList + Lower + Send + Sync + 'static {}
+impl<T: ComponentNamedList + Lower + Send + Sync + 'static> Params for T {}
+
+/// What an export gives.
+trait Results: ComponentNamedList + Lift + Send + Sync + 'static {}
+impl<T: ComponentNamedList + Lift + Send + Sync + 'static> Results for T {}
