@@ -50,8 +50,8 @@ const OTHER_TYPES: &str = r#"(component
 #[case::empty_component("(component)", "does not export describe, on-expire, on-remind, compensate")]
 #[case::other_types(OTHER_TYPES, "does not describe itself")]
 #[case::wasi(
-    r#"(component (import "wasi:cli/environment@0.2.6" (instance)) (import "wasi:io/poll@0.2.6" (instance)))"#,
-    "imports wasi:cli/environment@0.2.6, wasi:io/poll@0.2.6"
+    r#"(component (import "wasi:io/poll@0.2.6" (instance)) (import "wasi:http/outgoing-handler@0.2.6" (instance)))"#,
+    "imports wasi:http/outgoing-handler@0.2.6; of WASI"
 )]
 #[case::foreign(r#"(component (import "acme:db/query" (instance)))"#, "imports acme:db/query")]
 #[case::takes_components(r#"(component (import "inner" (component)))"#, "imports a component or a module")]
