@@ -13,3 +13,4 @@ mod purity;
 mod reference;
 mod server;
 mod uploads;
+mod wasi;
