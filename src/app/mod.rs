@@ -6,6 +6,7 @@
 //! share out what was its own while it finishes what it holds.
 
 mod key;
+mod near;
 mod nodes;
 mod place;
 
@@ -43,7 +44,12 @@ use crate::{
     telemetry,
 };
 
-use self::{key::ServerKey, nodes::Nodes, place::Place};
+use self::{
+    key::ServerKey,
+    near::{Hearing, HearingParams, Telling},
+    nodes::Nodes,
+    place::Place,
+};
 
 /// How long a change that another process made to the catalogue may go unnoticed.
 const CATALOGUE_POLL: Duration = Duration::from_millis(500);
@@ -65,6 +71,8 @@ pub struct App {
     refresher: JoinHandle<()>,
     pauser: JoinHandle<()>,
     nodes: Option<Nodes>,
+    hearing: Option<Hearing>,
+    telling: Option<Telling>,
 }
 
 /// What the first start may need.
@@ -156,6 +164,22 @@ impl App {
             }));
         }
 
+        let (mut hearing, mut telling) = (None, None);
+        match (&place.nodes, &dispatcher) {
+            (Some(nodes), Some(dispatcher)) => {
+                hearing = Some(Hearing::start(HearingParams {
+                    postgres: nodes.postgres(),
+                    store: store.clone(),
+                    clock: Arc::clone(&clock),
+                    dispatcher: dispatcher.clone(),
+                    heard: nodes.heard(),
+                    node: place.node.clone(),
+                }));
+            }
+            (Some(nodes), None) => telling = Some(Telling::start(&store, nodes.postgres(), Arc::clone(&clock))),
+            (None, _) => {}
+        }
+
         let state = Arc::new(NodeState {
             draining: AtomicBool::new(false),
             dispatcher: dispatcher.clone(),
@@ -195,6 +219,8 @@ impl App {
             refresher,
             pauser,
             nodes: place.nodes,
+            hearing,
+            telling,
         })
     }
 
@@ -215,6 +241,9 @@ impl App {
     pub async fn stop(self) {
         tracing::info!(server.drain = %self.drain, "the node drains");
         self.state.draining.store(true, Ordering::Relaxed);
+        if let Some(hearing) = self.hearing {
+            hearing.stop();
+        }
         let leave = async {
             if let Some(nodes) = self.nodes {
                 nodes.leave().await;
@@ -235,6 +264,9 @@ impl App {
         let api = self.api.abort_handle();
         if tokio::time::timeout(API_GRACE, self.api).await.is_err() {
             api.abort();
+        }
+        if let Some(telling) = self.telling {
+            telling.stop().await;
         }
         self.refresher.abort();
         self.pauser.abort();

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio::{task::JoinHandle, time::Instant};
 
 use crate::{
-    delivery::live::{LiveNodes, Unknown},
+    delivery::live::{LiveNodes, Unknown, owner},
     domain::time::DurationMs,
     store::postgres::{LiveNode, Postgres},
 };
@@ -33,7 +33,7 @@ pub(super) struct Nodes {
 
 /// The last list that came, and when.
 #[derive(Default)]
-struct Heard(Mutex<Option<(Instant, Vec<LiveNode>)>>);
+pub(super) struct Heard(Mutex<Option<(Instant, Vec<LiveNode>)>>);
 
 impl Nodes {
     /// Begins to beat; the first beat is made before it returns, so that the others know of this node. One that does not
@@ -50,6 +50,14 @@ impl Nodes {
 
     pub fn live(&self) -> Arc<dyn LiveNodes> {
         Arc::<Heard>::clone(&self.heard)
+    }
+
+    pub fn heard(&self) -> Arc<Heard> {
+        Arc::clone(&self.heard)
+    }
+
+    pub fn postgres(&self) -> Arc<Postgres> {
+        Arc::clone(&self.postgres)
     }
 
     /// Takes this node's word back: the others share out what was its own.
@@ -87,6 +95,19 @@ async fn beat(postgres: Arc<Postgres>, node: String, fires: bool, heard: Arc<Hea
 }
 
 impl Heard {
+    /// Whether a node lives that only registers, as far as was last heard.
+    pub fn any_registers_only(&self) -> bool {
+        self.0.lock().as_ref().is_some_and(|(_, nodes)| nodes.iter().any(|node| !node.fires))
+    }
+
+    /// Whether a shard is this node's among those that fire.
+    pub fn owns(&self, node: &str, shard: u16) -> bool {
+        let heard = self.0.lock();
+        let nodes = heard.iter().flat_map(|(_, nodes)| nodes);
+        let firing = nodes.filter(|live| live.fires && live.id != node).map(|live| live.id.as_str());
+        owner(shard, firing.chain([node])) == Some(node)
+    }
+
     fn note(&self, nodes: Vec<LiveNode>) {
         *self.0.lock() = Some((Instant::now(), nodes));
     }

@@ -51,6 +51,12 @@ impl InFlight {
         Some(InHand { all: Arc::clone(self), key })
     }
 
+    /// Whether this very version is in hand, or has just been settled here.
+    pub fn has(&self, id: TimerId, version: i64) -> bool {
+        let state = self.state.lock();
+        state.settled.contains(&(id, version)) || state.in_hand.contains_key(&(id, version))
+    }
+
     pub fn len(&self) -> usize {
         self.state.lock().in_hand.len()
     }

@@ -219,6 +219,19 @@ impl Dispatcher {
         }
     }
 
+    /// Holds timers that a node which only registers has written, as if this one had.
+    pub fn take_over(&self, timers: impl IntoIterator<Item = Timer>) {
+        let engine = &self.alive.engine;
+        if engine.stop_taking.is_cancelled() {
+            return;
+        }
+        for timer in timers {
+            if !engine.inflight.has(timer.id, timer.version) {
+                engine.arm(&timer);
+            }
+        }
+    }
+
     /// Stops: takes nothing more, gives back slots, and lets what is due, or was armed here and is due within two
     /// seconds, run to its end. What is not through after `bound` of real time is broken off and its lease given up.
     pub async fn drain(&self, bound: DurationMs) {
@@ -250,6 +263,11 @@ impl Dispatcher {
     }
 }
 
+/// Whether a timer is due so shortly that whoever writes it has to see to it: its slot may have been read already.
+pub fn is_near(timer: &Timer, now: Timestamp) -> bool {
+    timer.state == State::Scheduled && holder::ready_at(timer) <= now.saturating_add(NEAR)
+}
+
 /// Arms every timer that a commit leaves due shortly. It must not keep the engine alive.
 struct Armer(Weak<Engine>);
 
@@ -279,8 +297,7 @@ fn failure_of(timer: &Timer) -> Option<Failure> {
 impl Engine {
     /// Holds a timer that is due shortly; what is due later, its slot will bring. What was held of it before is forgotten.
     fn arm(&self, timer: &Timer) {
-        let near = holder::ready_at(timer) <= self.clock.now().saturating_add(NEAR);
-        if timer.state != State::Scheduled || !near || self.stop_ticking.is_cancelled() {
+        if !is_near(timer, self.clock.now()) || self.stop_ticking.is_cancelled() {
             self.holder.forget_before(timer.id, timer.version);
             return;
         }

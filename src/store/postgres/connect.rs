@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    future::poll_fn,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -16,11 +17,12 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
 };
 use tokio::{
-    sync::{Semaphore, SemaphorePermit},
+    io::{AsyncRead, AsyncWrite},
+    sync::{Semaphore, SemaphorePermit, mpsc},
     task::JoinHandle,
 };
 use tokio_postgres::{
-    Client, Config, NoTls, Row, Statement,
+    AsyncMessage, Client, Config, Connection, NoTls, Row, Statement,
     config::{SslMode, TargetSessionAttrs},
     types::ToSql,
 };
@@ -89,13 +91,23 @@ impl Connector {
     }
 
     pub(super) async fn connect(&self) -> Result<Conn, Fault> {
+        self.connect_with(None).await
+    }
+
+    /// A connection, and what is notified over it: at most `waiting` at a time, and nothing more once it has ended.
+    pub(super) async fn connect_hearing(&self, waiting: usize) -> Result<(Conn, mpsc::Receiver<String>), Fault> {
+        let (heard, hearing) = mpsc::channel(waiting);
+        Ok((self.connect_with(Some(heard)).await?, hearing))
+    }
+
+    async fn connect_with(&self, heard: Option<mpsc::Sender<String>>) -> Result<Conn, Fault> {
         let generation = self.generation.load(Ordering::Acquire);
         let (client, task) = if let Some(tls) = &self.tls {
             let (client, connection) = self.config.connect(tls.clone()).await?;
-            (client, tokio::spawn(async move { drop(connection.await) }))
+            (client, tokio::spawn(drive(connection, heard)))
         } else {
             let (client, connection) = self.config.connect(NoTls).await?;
-            (client, tokio::spawn(async move { drop(connection.await) }))
+            (client, tokio::spawn(drive(connection, heard)))
         };
         let conn = Conn { client, task, statements: HashMap::new(), generation };
         conn.client.batch_execute(&self.session).await?;
@@ -132,6 +144,19 @@ impl Connector {
 
     fn role_flipped(&self) {
         self.generation.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// Runs a connection to its end, and hands on what is notified over it; what nobody has room for is dropped.
+async fn drive<S, T>(mut connection: Connection<S, T>, heard: Option<mpsc::Sender<String>>)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
+        if let (AsyncMessage::Notification(note), Some(heard)) = (message, &heard) {
+            let _dropped = heard.try_send(note.payload().to_owned());
+        }
     }
 }
 

@@ -9,6 +9,7 @@ mod list;
 mod look;
 mod marks;
 mod migrate;
+mod near;
 mod read;
 mod row;
 mod sql;
@@ -29,6 +30,7 @@ pub use self::{
     look::{Look, ServerSetting, inspect},
     marks::MarkLimits,
     migrate::{NEWEST, migrate_down, migrate_status, migrate_up},
+    near::NearTimers,
     sql::statements,
 };
 use crate::{
@@ -114,6 +116,7 @@ pub struct Postgres {
     lanes: [Pool; LANES.len()],
     engine: Pool,
     api: Pool,
+    connector: Arc<Connector>,
     chain: Chain,
     clock: Option<SharedClock>,
     observer: Option<Arc<StoreClock>>,
@@ -144,6 +147,7 @@ impl Postgres {
             lanes: std::array::from_fn(|_| pool(1)),
             engine: pool(ENGINE_READERS),
             api: pool(params.readers),
+            connector: Arc::clone(&connector),
             chain: params.chain,
             clock: params.clock,
             observer: params.observer,

@@ -13,6 +13,9 @@ const FILES: [(&str, &str); 4] = [
 /// Rounded down: what has not quite come is not yet there.
 pub(super) const NOW: &str = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 
+/// Begins to hear what `timers.tell_near` tells.
+pub(super) const LISTEN_NEAR: &str = "LISTEN lapse_near";
+
 static STATEMENTS: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
     let mut statements = BTreeMap::new();
     for (entity, file) in FILES {

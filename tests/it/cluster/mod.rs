@@ -6,5 +6,6 @@ mod doctor;
 mod key;
 mod kills;
 mod pauses;
+mod register_only;
 mod rig;
 mod undisturbed;

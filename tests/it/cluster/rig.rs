@@ -119,6 +119,19 @@ impl Cluster {
         println!("the types are live on all nodes {:?} after they were pushed on one", pushed.elapsed());
     }
 
+    /// One more node, with settings of its own.
+    pub fn join(&mut self, settings: &[(&str, &str)]) {
+        let mut env = self.env.clone();
+        env.extend(settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+        let mut node = Node::start(self.folder.path(), self.nodes.len(), &env);
+        node.api.shop.clone_from(&self.shop.url);
+        self.nodes.push(node);
+    }
+
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
     pub fn apis(&self) -> Vec<Api> {
         self.nodes.iter().map(|node| node.api.clone()).collect()
     }

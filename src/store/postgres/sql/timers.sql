@@ -125,3 +125,7 @@ LIMIT $7
 
 -- name: by_ids
 SELECT {columns} FROM timers AS t WHERE t.id = ANY ($1::uuid[]) ORDER BY t.due_at DESC, t.id DESC
+
+-- name: tell_near
+-- Nobody waits for what is only a word to be on disk.
+SELECT pg_notify('lapse_near', n), set_config('synchronous_commit', 'off', true) FROM unnest($1::text[]) AS n
