@@ -1,9 +1,9 @@
 # What one does with this repository. `make` alone says what there is.
 .DEFAULT_GOAL := help
-.PHONY: help run test soak build plugins console e2e fmt lint setup
+.PHONY: help run test soak build plugins console e2e openapi sdk sdk-test fmt lint setup
 
 help: ## Show this.
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: setup ## Set up what is missing, and run Lapse with its demo shop.
 	@# Without Node.js all but the console runs, and its page says so.
@@ -18,6 +18,7 @@ test: plugins ## Everything that must hold: tests, lints, formatting, documentat
 	cargo clippy --quiet --all-targets -- -D warnings
 	if command -v cargo-nextest >/dev/null; then cargo nextest run; else cargo test --quiet; fi
 	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps
+	$(MAKE) --no-print-directory sdk-test
 
 soak: plugins ## The tests that take long: many kills, long outages, millions of rows.
 	@scripts/setup.sh nats postgresql
@@ -50,6 +51,20 @@ e2e: console ## Test the console in a browser.
 	cd web && npm test
 	$(MAKE) --no-print-directory plugins
 	node --test --test-concurrency=1 tests/e2e/*.test.mjs
+
+openapi: setup ## Write the API's documents anew: 3.1, and the 3.0 that is derived from it.
+	cargo build --quiet --bin lapse
+	target/debug/lapse openapi >openapi/openapi.json
+	target/debug/lapse openapi --version 3.0 >openapi/openapi-3.0.json
+
+sdk: ## Make the client libraries, ready to publish, in target/sdk.
+	@scripts/setup.sh node_js python_venv
+	scripts/sdk.sh build
+
+# They are made anew each time: the documents and the clients cannot drift apart unseen.
+sdk-test: plugins ## Test the client libraries against a server.
+	@scripts/setup.sh node_js python_venv
+	scripts/sdk.sh test
 
 fmt: ## Format all code.
 	cargo fmt --all

@@ -1,13 +1,15 @@
 //! The OpenAPI document: made from the handlers, and finished with what is the same for all of them.
 
-use serde_json::json;
+mod v3_0;
+
+use serde_json::{Value, json};
 use utoipa::{
     Modify,
     openapi::{
         ContentBuilder, HeaderBuilder, ObjectBuilder, OpenApi, Ref, RefOr, Required, ResponseBuilder,
         extensions::ExtensionsBuilder,
         path::{Operation, ParameterBuilder, ParameterIn},
-        schema::Type,
+        schema::{KnownFormat, SchemaFormat, Type},
         security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme},
     },
 };
@@ -17,6 +19,8 @@ use super::{
     rights::{Access, access},
     routes,
 };
+
+pub use v3_0::to_3_0;
 
 /// What the routes are added to.
 #[derive(utoipa::OpenApi)]
@@ -55,10 +59,19 @@ pub fn document() -> OpenApi {
     finish(routes::all().into_openapi())
 }
 
+/// The same as OpenAPI 3.0.3, for generators of clients that read nothing newer.
+pub fn document_3_0() -> Value {
+    to_3_0(json!(document()))
+}
+
 pub(super) fn finish(mut document: OpenApi) -> OpenApi {
     for item in document.paths.paths.values_mut() {
-        for operation in [&mut item.get, &mut item.post, &mut item.put, &mut item.delete].into_iter().flatten() {
-            finish_operation(operation);
+        for (operation, is_post) in
+            [(&mut item.get, false), (&mut item.post, true), (&mut item.put, false), (&mut item.delete, false)]
+        {
+            if let Some(operation) = operation {
+                finish_operation(operation, is_post);
+            }
         }
         for operation in [&mut item.post, &mut item.put].into_iter().flatten() {
             add_header(operation, "Idempotency-Key", IDEMPOTENCY_KEY);
@@ -74,7 +87,21 @@ const IF_MATCH: &str = "The version that the caller has seen, as ETag gave it: a
 /// Operations that change one timer.
 const ACTIONS: [&str; 5] = ["resolve_timer", "cancel_timer", "reschedule_timer", "fire_timer", "retry_timer"];
 
-fn finish_operation(operation: &mut Operation) {
+/// The calls by POST that may be sent again when no answer came: what the first one did is what the second one finds.
+const IDEMPOTENT: &[&str] = &[
+    "register_timer",
+    "register_timers",
+    "resolve_timer",
+    "resolve_timer_by_key",
+    "cancel_timer",
+    "cancel_timer_by_key",
+    "upload_plugin",
+    "activate_revision",
+    "dry_run_type",
+    "create_namespace",
+];
+
+fn finish_operation(operation: &mut Operation, is_post: bool) {
     let id = operation.operation_id.clone().unwrap_or_default();
     for (range, description) in [("4XX", "The request is refused"), ("5XX", "The server cannot answer now")] {
         operation.responses.responses.insert(range.to_owned(), problem(description));
@@ -106,9 +133,22 @@ fn finish_operation(operation: &mut Operation) {
         Some(Access::Public) => (json!(["public"]), "Needs no key.".to_owned()),
         None => (json!([]), "Nobody may call this.".to_owned()),
     };
-    operation.extensions = Some(ExtensionsBuilder::new().add("x-lapse-roles", roles).build());
+    let is_idempotent = !is_post || IDEMPOTENT.contains(&id.as_str());
+    // One extension with all of it: utoipa would write several in any order.
+    let extension = json!({"idempotent": is_idempotent, "roles": roles});
+    operation.extensions = Some(ExtensionsBuilder::new().add("x-lapse", extension).build());
+    bytes(operation);
     let before = operation.description.take().filter(|d| !d.is_empty()).map(|d| d + "\n\n").unwrap_or_default();
     operation.description = Some(before + &words);
+}
+
+/// A body of bytes is one, and no list of numbers.
+fn bytes(operation: &mut Operation) {
+    let Some(RefOr::T(body)) = &mut operation.request_body else { return };
+    if let Some(RefOr::T(content)) = body.content.get_mut("application/octet-stream") {
+        let binary = SchemaFormat::KnownFormat(KnownFormat::Binary);
+        content.schema = Some(ObjectBuilder::new().schema_type(Type::String).format(Some(binary)).build().into());
+    }
 }
 
 fn problem(description: &str) -> RefOr<utoipa::openapi::Response> {

@@ -37,7 +37,7 @@ use crate::{breaker::Breakers, catalog::Catalog, clock::SharedClock, config, sto
 
 pub use self::{
     auth::{hash_token, new_token},
-    document::document,
+    document::{document, document_3_0, to_3_0},
     rights::{Access, access},
 };
 

@@ -5,6 +5,7 @@ mod bad_input;
 mod batch;
 mod compensations;
 mod document;
+mod document_3_0;
 mod errors;
 mod fuzz;
 mod keys;

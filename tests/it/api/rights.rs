@@ -80,7 +80,7 @@ fn operations() -> Vec<Operation> {
     let mut all = Vec::new();
     for (path, item) in document["paths"].as_object().unwrap() {
         for (method, operation) in item.as_object().unwrap() {
-            let roles = operation["x-lapse-roles"].as_array().unwrap().iter().map(|r| r.as_str().unwrap());
+            let roles = operation["x-lapse"]["roles"].as_array().unwrap().iter().map(|r| r.as_str().unwrap());
             all.push(Operation {
                 id: operation["operationId"].as_str().unwrap().to_owned(),
                 method: method.to_uppercase().parse().unwrap(),

@@ -1,0 +1,24 @@
+"""A client of Lapse: exact timers, decided by sandboxed plugins."""
+
+from importlib.metadata import version as _version
+
+from .client import AsyncLapse, Lapse
+from .errors import LapseConnectionError, LapseError
+from .paging import apaginate, paginate
+from .retry import Retry
+from .types import UNSET, Unset
+
+__version__ = _version("lapse-client")
+
+__all__ = (
+    "UNSET",
+    "AsyncLapse",
+    "Lapse",
+    "LapseConnectionError",
+    "LapseError",
+    "Retry",
+    "Unset",
+    "__version__",
+    "apaginate",
+    "paginate",
+)
