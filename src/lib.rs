@@ -16,5 +16,6 @@ pub mod dispatch;
 pub mod domain;
 pub mod plugin;
 pub mod schema;
+pub mod stats;
 pub mod store;
 pub mod telemetry;

@@ -17,7 +17,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{
     domain::{
-        id::{Name, NamespaceId},
+        id::{ApiKeyId, Name, NamespaceId},
         timer::Timer,
     },
     store::{
@@ -58,6 +58,8 @@ pub(super) struct Caller {
     pub namespace: Name,
     /// As the audit names it.
     pub actor: String,
+    pub key_id: ApiKeyId,
+    pub key_name: String,
 }
 
 impl<S: Sync> FromRequestParts<S> for Caller {
@@ -158,6 +160,8 @@ impl Inner {
             namespace_id: asked.id,
             namespace: asked.name.clone(),
             actor: format!("key:{}", key.name),
+            key_id: key.id,
+            key_name: key.name.clone(),
         })
     }
 }

@@ -11,7 +11,7 @@ pub(super) const DEFAULT_LIMIT: u32 = 50;
 pub(super) const MAX_LIMIT: u32 = 500;
 
 /// The list that a cursor belongs to; its first byte.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum List {
     Timers = 1,
     Events,
@@ -22,9 +22,11 @@ pub(super) enum List {
     Keys,
     Namespaces,
     Pauses,
+    TimersAscending,
+    TimersByKey,
 }
 
-fn bad() -> Error {
+pub(super) fn bad() -> Error {
     Error::at(Code::Malformed, "?cursor", "the cursor is not one that this list gave; start again without it")
 }
 

@@ -40,7 +40,7 @@ pub use v3_0::to_3_0;
         (name = "compensations", description = "Effects on other services"),
         (name = "keys", description = "API keys"),
         (name = "namespaces", description = "Namespaces"),
-        (name = "operations", description = "Health, metrics, and this document"),
+        (name = "operations", description = "Figures, health, metrics, and this document"),
     )
 )]
 pub(super) struct Base;

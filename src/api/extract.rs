@@ -220,7 +220,8 @@ impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
         if percent_encoding::percent_decode_str(raw).decode_utf8().is_err() {
             return Err(Error::new(Code::Malformed, "the query is not percent-encoded UTF-8"));
         }
-        AxumQuery::<T>::try_from_uri(&parts.uri).map(|AxumQuery(value)| Self(value)).map_err(|rejection| {
+        let uri = together(&parts.uri);
+        AxumQuery::<T>::try_from_uri(&uri).map(|AxumQuery(value)| Self(value)).map_err(|rejection| {
             let text = rejection.body_text();
             let fault = text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text);
             match fault.split_once(": ") {
@@ -236,6 +237,42 @@ impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
             }
         })
     }
+}
+
+/// Parameters that may be given several times: each means the same as one with commas between its values.
+const LISTS: [&str; 2] = ["state", "topics"];
+
+/// The same query with each of [`LISTS`] once.
+fn together(uri: &axum::http::Uri) -> std::borrow::Cow<'_, axum::http::Uri> {
+    use std::borrow::Cow;
+    let raw = uri.query().unwrap_or_default();
+    let value = |pair: &str| {
+        pair.split_once('=')
+            .and_then(|(name, value)| LISTS.iter().find(|l| **l == name).map(|l| (*l, value.to_owned())))
+    };
+    let mut gathered: Vec<(&str, String)> = Vec::new();
+    let mut rest: Vec<&str> = Vec::new();
+    let mut repeated = false;
+    for pair in raw.split('&') {
+        let Some((name, value)) = value(pair) else {
+            rest.push(pair);
+            continue;
+        };
+        match gathered.iter_mut().find(|(n, _)| *n == name) {
+            Some((_, values)) => {
+                repeated = true;
+                values.push(',');
+                values.push_str(&value);
+            }
+            None => gathered.push((name, value)),
+        }
+    }
+    if !repeated {
+        return Cow::Borrowed(uri);
+    }
+    let gathered: Vec<String> = gathered.into_iter().map(|(name, values)| format!("{name}={values}")).collect();
+    let query = rest.into_iter().map(str::to_owned).chain(gathered).collect::<Vec<_>>().join("&");
+    format!("{}?{query}", uri.path()).parse().map_or(Cow::Borrowed(uri), Cow::Owned)
 }
 
 /// The paging of a list without filters.

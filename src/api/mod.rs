@@ -13,9 +13,11 @@ mod compensations;
 mod cursor;
 mod document;
 mod extract;
+mod forecast;
 mod health;
 mod keys;
 mod layers;
+mod me;
 mod model;
 mod namespaces;
 mod pages;
@@ -25,6 +27,7 @@ mod problem;
 mod rate;
 mod rights;
 mod routes;
+mod stats;
 mod timers;
 mod types;
 
@@ -33,7 +36,14 @@ use std::{sync::Arc, time::Duration};
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::sync::Semaphore;
 
-use crate::{breaker::Breakers, catalog::Catalog, clock::SharedClock, config, store::Store};
+use crate::{
+    breaker::Breakers,
+    catalog::Catalog,
+    clock::SharedClock,
+    config,
+    stats::{Engine, Stats},
+    store::Store,
+};
 
 pub use self::{
     auth::{hash_token, new_token},
@@ -51,6 +61,10 @@ pub struct ApiParams {
     /// The largest component that may be uploaded, in bytes.
     pub max_component_bytes: u64,
     pub health: Arc<dyn Health>,
+    pub engine: Arc<dyn Engine>,
+    pub stats: Stats,
+    /// This node's name.
+    pub node: String,
     /// What `/metrics` shows.
     pub metrics: PrometheusHandle,
 }
@@ -76,6 +90,9 @@ struct Inner {
     config: config::Server,
     max_component_bytes: u64,
     health: Arc<dyn Health>,
+    engine: Arc<dyn Engine>,
+    stats: Stats,
+    node: String,
     metrics: PrometheusHandle,
     keys: Arc<auth::KeyCache>,
     limiter: rate::Limiter,
@@ -103,6 +120,9 @@ pub fn router(params: ApiParams) -> axum::Router {
         config: params.config,
         max_component_bytes: params.max_component_bytes,
         health: params.health,
+        engine: params.engine,
+        stats: params.stats,
+        node: params.node,
         metrics: params.metrics,
         keys,
         uploads: Semaphore::new(UPLOADS),

@@ -63,6 +63,9 @@ const RIGHTS: &[(&str, Access)] = &[
     ("get_compensation", READ),
     ("redrive_compensation", OPERATE),
     ("redrive_compensations", OPERATE),
+    ("get_self", READ),
+    ("get_stats", READ),
+    ("get_forecast", READ),
     // Names of keys are nobody's business but an administrator's.
     ("create_key", ADMINISTER),
     ("list_keys", ADMINISTER),

@@ -3,7 +3,9 @@
 use utoipa::OpenApi as _;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::{Api, compensations, document, health, keys, namespaces, pages, pauses, plugins, timers, types};
+use super::{
+    Api, compensations, document, forecast, health, keys, me, namespaces, pages, pauses, plugins, stats, timers, types,
+};
 
 pub(super) fn all() -> OpenApiRouter<Api> {
     OpenApiRouter::with_openapi(document::Base::openapi())
@@ -46,10 +48,13 @@ pub(super) fn all() -> OpenApiRouter<Api> {
         .routes(routes!(compensations::get_compensation))
         .routes(routes!(compensations::redrive_compensation))
         // Keys and namespaces
+        .routes(routes!(me::get_self))
         .routes(routes!(keys::create_key, keys::list_keys))
         .routes(routes!(keys::delete_key))
         .routes(routes!(namespaces::create_namespace, namespaces::list_namespaces))
         // Operations and pages
+        .routes(routes!(stats::get_stats))
+        .routes(routes!(forecast::get_forecast))
         .routes(routes!(health::get_health))
         .routes(routes!(health::get_readiness))
         .routes(routes!(pages::get_metrics))

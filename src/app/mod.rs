@@ -37,6 +37,7 @@ use crate::{
         timer::Timer,
     },
     plugin::{HostParams, WasmHost},
+    stats::{Broker, Engine, Lane, Stats},
     store::{
         Observer, Store,
         admin::{AdminAnswer, AdminOp, Role},
@@ -101,6 +102,16 @@ impl Health for NodeState {
     }
 }
 
+impl Engine for NodeState {
+    fn lane(&self, type_id: TypeId) -> Option<Lane> {
+        self.dispatcher.as_ref()?.lane(type_id)
+    }
+
+    fn broker(&self) -> Broker {
+        self.dispatcher.as_ref().map_or(Broker::None, Dispatcher::broker)
+    }
+}
+
 /// Wakes the refresher when the catalogue was written here.
 struct CatalogueBell(Arc<Notify>);
 
@@ -141,6 +152,7 @@ impl App {
         let refresher = refresh(catalog.clone(), &store);
         let pauser = refresh_pauses(catalog.clone(), &store);
 
+        let stats = Stats::start(store.clone(), Arc::clone(&clock));
         let fires = config.dispatch.fire;
         let lanes = fires.then(|| {
             Lanes::start(LanesParams {
@@ -148,6 +160,7 @@ impl App {
                 catalog: catalog.clone(),
                 clock: Arc::clone(&clock),
                 config: config.compensation.clone(),
+                stats: stats.clone(),
             })
         });
         let mut dispatcher = None;
@@ -160,6 +173,7 @@ impl App {
                 clock: Arc::clone(&clock),
                 delivery,
                 config: config.dispatch.clone(),
+                stats: stats.clone(),
                 node: place.node.clone(),
             }));
         }
@@ -193,6 +207,9 @@ impl App {
             config: config.server.clone(),
             max_component_bytes: config.plugin.max_component_bytes,
             health: Arc::<NodeState>::clone(&state),
+            engine: Arc::<NodeState>::clone(&state),
+            stats,
+            node: place.node.clone(),
             metrics,
         };
         let api_stop = Arc::new(Notify::new());

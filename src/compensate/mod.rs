@@ -35,10 +35,12 @@ use crate::{
     clock::{SharedClock, nap},
     config,
     domain::{
+        compensation::{Compensation, CompensationState},
         id::{Name, TypeId},
         time::{DurationMs, Timestamp},
         timer::Timer,
     },
+    stats::{CompensationChange, Stats},
     store::{Observer, Store, op::ClaimCompensations},
 };
 
@@ -54,6 +56,7 @@ pub struct LanesParams {
     pub catalog: Catalog,
     pub clock: SharedClock,
     pub config: config::Compensation,
+    pub stats: Stats,
 }
 
 /// The handle. Cheap to clone; when the last one goes, nothing more is claimed.
@@ -77,6 +80,7 @@ struct Engine {
     catalog: Catalog,
     clock: SharedClock,
     config: config::Compensation,
+    stats: Stats,
     places: Places,
     /// A lane has been woken, or an earlier instant noted.
     woken: Notify,
@@ -89,7 +93,7 @@ struct Engine {
 impl Lanes {
     /// Starts on the current runtime.
     pub fn start(params: LanesParams) -> Self {
-        let LanesParams { store, catalog, clock, config } = params;
+        let LanesParams { store, catalog, clock, config, stats } = params;
         let engine = Arc::new(Engine {
             places: Places::new(config.concurrency.max(1) as usize),
             woken: Notify::new(),
@@ -100,6 +104,7 @@ impl Lanes {
             catalog,
             clock,
             config,
+            stats,
         });
         engine.store.observe(Arc::new(Waker(Arc::downgrade(&engine))));
         engine.tasks.spawn(watch(Arc::clone(&engine)));
@@ -215,6 +220,10 @@ impl Engine {
         Ok(())
     }
 
+    fn changed(&self, compensation: &Compensation, state: CompensationState) {
+        self.stats.compensations_changed(compensation.namespace_id, || [CompensationChange::of(compensation, state)]);
+    }
+
     /// Claims for a lane as many as it has free places, and starts them.
     async fn claim(self: Arc<Self>, lane: Lane, free: usize) {
         let claim = ClaimCompensations {
@@ -226,6 +235,9 @@ impl Engine {
         match self.store.claim_compensations(claim).await {
             Ok(claimed) => {
                 self.places.claimed(&lane, claimed.len(), claimed.len() == free);
+                for one in &claimed {
+                    self.changed(one, CompensationState::Running);
+                }
                 for compensation in claimed {
                     let engine = Arc::clone(&self);
                     let lane = lane.clone();

@@ -10,7 +10,7 @@ use crate::{
     clock::nap,
     domain::{
         backoff::RetryPolicy,
-        compensation::{Compensation, RunResult},
+        compensation::{Compensation, CompensationState, RunResult},
         decision::{CompensationTask, Failure, FailureClass},
         time::{DurationMs, Timestamp},
     },
@@ -90,12 +90,20 @@ impl Engine {
     /// Writes the report, as long as the lease runs. False if it changed nothing.
     async fn finish(&self, compensation: &Compensation, result: RunResult, detail: serde_json::Value) -> bool {
         let lease = compensation.run_at.unwrap_or_else(|| self.clock.now().saturating_add(self.config.lease));
+        let state = match &result {
+            RunResult::Done { .. } => CompensationState::Done,
+            RunResult::Retry { .. } => CompensationState::Pending,
+            RunResult::Dead { .. } => CompensationState::Dead,
+        };
         let finish = FinishCompensation { id: compensation.id, fence: compensation.fence, result, detail };
         let mut wait = FIRST_WAIT;
         let mut unsure = false;
         for _ in 0..MAX_TRIES {
             match self.store.finish_compensation(finish.clone()).await {
-                Ok(true) => return true,
+                Ok(true) => {
+                    self.changed(compensation, state);
+                    return true;
+                }
                 // Its own write, whose commit was not seen, has fenced this one.
                 Ok(false) if unsure => return true,
                 Ok(false) => {

@@ -39,6 +39,16 @@ impl Slot {
     }
 }
 
+/// What wakes a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WokenBy {
+    /// Its own clock: there is no broker.
+    OwnClock,
+    Broker,
+    /// Its own clock, since the broker has been away for so long.
+    OwnClockMeanwhile(std::time::Duration),
+}
+
 #[async_trait]
 pub trait Delivery: Send + Sync + 'static {
     /// The next slot of this node, from half a second before it starts. Waits for one.
@@ -57,5 +67,9 @@ pub trait Delivery: Send + Sync + 'static {
     /// How many nodes share the work, this one among them, as far as it knows.
     fn nodes(&self) -> usize {
         1
+    }
+
+    fn woken_by(&self) -> WokenBy {
+        WokenBy::OwnClock
     }
 }

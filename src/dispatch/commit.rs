@@ -11,11 +11,13 @@ use super::{
 use crate::{
     clock::nap,
     domain::{
+        compensation::CompensationState,
         id::TimerId,
         machine::Settle,
         time::{DurationMs, Timestamp},
         timer::{State, Timer, Trigger},
     },
+    stats::CompensationChange,
     store::{
         Error,
         op::{Settled, Settlement},
@@ -82,7 +84,7 @@ impl Engine {
             Settled::Done { timer, .. } => {
                 // What it has become, and its follow-ups, were armed on the commit.
                 job.in_hand.settled();
-                Meter::settled(&job, &timer, decided, self.clock.now());
+                self.committed(&job, &timer, decided);
             }
             Settled::Moved(timer) if timer.state == State::Scheduled => self.arm(&timer),
             Settled::Lost(timer) | Settled::Moved(timer) => {
@@ -99,6 +101,25 @@ impl Engine {
         }
     }
 
+    /// A decision is committed: `timer` is what it has become.
+    fn committed(&self, job: &Job, timer: &Timer, decided: &Decided) {
+        let now = self.clock.now();
+        Meter::settled(job, timer, decided, now);
+        let lateness = job.ready_at.map(|at| now.since(at));
+        self.stats.fired(timer, lateness, timer.state == State::Scheduled);
+        self.stats.compensations_changed(timer.namespace_id, || {
+            decided.settlement.compensations.iter().map(|(id, spec)| CompensationChange {
+                id: *id,
+                timer_id: timer.id,
+                namespace_id: timer.namespace_id,
+                type_id: timer.type_id,
+                kind: spec.kind.clone(),
+                state: CompensationState::Pending,
+                attempt: 1,
+            })
+        });
+    }
+
     /// The row has moved on after a commit of unknown outcome: by this decision, or by another's.
     fn after_unknown(self: &Arc<Self>, job: &Job, decided: &Decided, timer: &Timer) {
         let wanted = match decided.settlement.settle {
@@ -109,7 +130,7 @@ impl Engine {
         };
         job.in_hand.settled();
         if timer.state == wanted {
-            Meter::settled(job, timer, decided, self.clock.now());
+            self.committed(job, timer, decided);
         } else {
             self.meter.duplicate(timer.type_id);
         }

@@ -21,6 +21,7 @@ use crate::{
         time::{DurationMs, Timestamp},
         timer::{State as TimerState, Timer, Trigger},
     },
+    stats,
 };
 
 /// The most fresh expiries of one type that wait; what exceeds it is left to the backlog.
@@ -407,6 +408,16 @@ impl Lanes {
             }
         }
         taken
+    }
+
+    /// One lane, for those who ask why something waits.
+    pub fn look(&self, type_id: TypeId, now: Timestamp) -> Option<stats::Lane> {
+        let mut state = self.state.lock();
+        let lane = state.lanes.get_mut(&type_id)?;
+        let queued = lane.pure.len() + lane.effects.len();
+        let is_rated = queued > 0 && lane.tokens(now) == 0;
+        let running = lane.settling + lane.running;
+        Some(stats::Lane { queued, room: MAX_QUEUE, running, width: lane.width.now(), is_rated })
     }
 
     pub fn stats(&self) -> Vec<LaneStats> {

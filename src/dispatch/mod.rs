@@ -67,13 +67,14 @@ use crate::{
     catalog::Catalog,
     clock::{SharedClock, nap},
     config,
-    delivery::Delivery,
+    delivery::{Delivery, WokenBy},
     domain::{
         decision::{Failure, FailureClass},
         id::{Name, TypeId},
         time::{DurationMs, Timestamp},
         timer::{State, Timer, Trigger},
     },
+    stats::{Broker, Lane, Stats},
     store::{Observer, Store},
 };
 
@@ -98,6 +99,7 @@ pub struct DispatcherParams {
     pub clock: SharedClock,
     pub delivery: Arc<dyn Delivery>,
     pub config: config::Dispatch,
+    pub stats: Stats,
     /// Names this node in claims.
     pub node: String,
 }
@@ -110,7 +112,7 @@ pub struct Dispatcher {
 
 /// Figures of the moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stats {
+pub struct Moment {
     /// Timers in memory that wait for their instant.
     pub held: usize,
     /// The first of their instants.
@@ -145,6 +147,7 @@ struct Engine {
     clock: SharedClock,
     delivery: Arc<dyn Delivery>,
     config: config::Dispatch,
+    stats: Stats,
     node: String,
     runtime: Handle,
     holder: Holder,
@@ -167,7 +170,7 @@ struct Engine {
 impl Dispatcher {
     /// Starts on the current runtime.
     pub fn start(params: DispatcherParams) -> Self {
-        let DispatcherParams { store, catalog, clock, delivery, config, node } = params;
+        let DispatcherParams { store, catalog, clock, delivery, config, stats, node } = params;
         // Two at least: a lane whose calls time out has one of them, and leaves one.
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         let threads = if config.threads == 0 { cores } else { config.threads }.max(2);
@@ -190,6 +193,7 @@ impl Dispatcher {
             clock,
             delivery,
             config,
+            stats,
             node,
         });
         engine.store.observe(Arc::new(Armer(Arc::downgrade(&engine))));
@@ -207,9 +211,26 @@ impl Dispatcher {
         Timestamp::from_millis_clamped(self.alive.engine.last_tick.load(Ordering::Relaxed))
     }
 
-    pub fn stats(&self) -> Stats {
+    /// A type's lane; `None` while nothing of the type waits or runs here.
+    pub fn lane(&self, type_id: TypeId) -> Option<Lane> {
         let engine = &self.alive.engine;
-        Stats {
+        engine.lanes.look(type_id, engine.clock.now())
+    }
+
+    pub fn broker(&self) -> Broker {
+        match self.alive.engine.delivery.woken_by() {
+            WokenBy::OwnClock => Broker::None,
+            WokenBy::Broker => Broker::Up,
+            WokenBy::OwnClockMeanwhile(length) => {
+                let ms = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
+                Broker::Away { for_at_least: DurationMs::from_millis(ms) }
+            }
+        }
+    }
+
+    pub fn stats(&self) -> Moment {
+        let engine = &self.alive.engine;
+        Moment {
             held: engine.holder.len(),
             next_at: engine.holder.first(),
             in_flight: engine.inflight.len(),

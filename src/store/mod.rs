@@ -40,7 +40,10 @@ use self::{
         Act, Acted, Answer, Claim, ClaimBacklog, ClaimCompensations, Claimed, Class, FinishCompensation, Inserted, Op,
         Redrive, Redriven, Settled, Settlement,
     },
-    read::{Catalogue, CompensationQuery, DueQuery, Page, StoredEvent, TimerQuery},
+    read::{
+        Catalogue, CompensationQuery, DueQuery, ForecastQuery, KeyPage, Page, PrefixQuery, StoredEvent, Tally,
+        TallyQuery, TimerQuery, Upcoming,
+    },
 };
 
 pub use self::group::Limits;
@@ -88,6 +91,11 @@ pub trait Driver: Send + Sync + 'static {
     async fn timer(&self, id: TimerId) -> Result<Option<Timer>>;
     async fn timer_by_key(&self, type_id: TypeId, key: TimerKey) -> Result<Option<Timer>>;
     async fn timers(&self, query: TimerQuery) -> Result<Page<Timer>>;
+    async fn timers_by_prefix(&self, query: PrefixQuery) -> Result<KeyPage>;
+    /// Counts from the indexes, each up to a bound.
+    async fn tally(&self, query: TallyQuery) -> Result<Tally>;
+    /// In order of type and step.
+    async fn forecast(&self, query: ForecastQuery) -> Result<Vec<Upcoming>>;
 
     /// A timer's events from `seq > after`, in order; the registration's, computed from the row, included.
     async fn events(&self, timer: TimerId, after: i64, limit: usize) -> Result<Vec<StoredEvent>>;

@@ -1,12 +1,14 @@
 //! What is read, and in which pages.
 
+use std::collections::BTreeMap;
+
 use crate::domain::{
     audit::{Event, Mac},
     compensation::CompensationState,
-    id::{Name, NamespaceId, TimerId, TypeId},
+    id::{Name, NamespaceId, TimerId, TimerKey, TypeId},
     plugin::{PluginRow, Revision, TypeRow},
-    time::Timestamp,
-    timer::State,
+    time::{DurationMs, Timestamp},
+    timer::{State, Timer},
 };
 
 use super::admin::NamespaceRow;
@@ -21,7 +23,17 @@ pub struct DueQuery {
     pub limit: usize,
 }
 
-/// A page of timers, newest due first: ordered by `(due_at, id)`, descending.
+/// The order of a page of timers, by `(due_at, id)`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// Newest due first.
+    #[default]
+    DueDescending,
+    /// Oldest due first.
+    DueAscending,
+}
+
+/// A page of timers.
 #[derive(Clone, Debug, Default)]
 pub struct TimerQuery {
     /// The types to look in; all of one namespace.
@@ -37,8 +49,120 @@ pub struct TimerQuery {
     pub expired: Option<bool>,
     /// A label that must have this value.
     pub label: Option<(String, String)>,
+    pub order: Order,
+    /// Where a descending page goes on, exclusively.
     pub before: Option<(Timestamp, TimerId)>,
+    /// Where an ascending page goes on, exclusively.
+    pub after: Option<(Timestamp, TimerId)>,
     pub limit: usize,
+}
+
+impl TimerQuery {
+    /// Whether it asks for more than types, a key and an order.
+    pub(super) fn filters(&self) -> bool {
+        !self.states.is_empty()
+            || self.due_before.is_some()
+            || self.due_after.is_some()
+            || self.expired.is_some()
+            || self.label.is_some()
+    }
+}
+
+/// A page of the timers whose key starts with `prefix`, in order of `(key, type)`.
+#[derive(Clone, Debug, Default)]
+pub struct PrefixQuery {
+    /// Which of them, and how many; its order and its places count for nothing.
+    pub filter: TimerQuery,
+    /// At least one character.
+    pub prefix: String,
+    /// Where the page goes on, exclusively.
+    pub after: Option<(TimerKey, TypeId)>,
+}
+
+impl PrefixQuery {
+    /// From where on the keys of a type are looked at, inclusively. U+0001 is in no key, so nothing lies between a key
+    /// and the same with it appended.
+    pub(super) fn low(&self, type_id: TypeId) -> String {
+        match &self.after {
+            Some((key, last)) if type_id <= *last => format!("{key}\u{1}"),
+            Some((key, _)) => key.to_string(),
+            None => self.prefix.clone(),
+        }
+    }
+
+    /// Where they end, exclusively: the first text, in order of code points, behind all that have the prefix. `None`
+    /// if there is none.
+    pub(super) fn high(&self) -> Option<String> {
+        let mut text = self.prefix.clone();
+        while let Some(last) = text.pop() {
+            // The surrogates lie between the two halves of what a character can be.
+            let next = match last {
+                '\u{d7ff}' => Some('\u{e000}'),
+                _ => char::from_u32(last as u32 + 1),
+            };
+            if let Some(next) = next {
+                text.push(next);
+                return Some(text);
+            }
+        }
+        None
+    }
+}
+
+/// A page in order of key, and where the next one goes on.
+#[derive(Clone, Debug)]
+pub struct KeyPage {
+    pub items: Vec<Timer>,
+    pub next: Option<(TimerKey, TypeId)>,
+}
+
+/// What some types have to do and have left undone. Each count ends at `cap`.
+#[derive(Clone, Debug)]
+pub struct TallyQuery {
+    pub types: Vec<TypeId>,
+    /// What was due before this and is neither settled nor failed is overdue.
+    pub overdue_before: Timestamp,
+    pub cap: u64,
+}
+
+/// A count that has reached the query's cap stands for it or more.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub overdue: u64,
+    pub scheduled: u64,
+    pub failed: u64,
+    /// Compensations that wait or run.
+    pub pending: u64,
+    /// Compensations that wait for a person.
+    pub dead: u64,
+    /// The same by type, without those that have none. Once `dead` has reached the cap, types may be missing.
+    pub dead_by_type: BTreeMap<TypeId, u64>,
+    pub oldest_dead_at: Option<Timestamp>,
+}
+
+/// How many timers come to run in each of equal steps, by `run_at`.
+#[derive(Clone, Debug)]
+pub struct ForecastQuery {
+    pub types: Vec<TypeId>,
+    /// Inclusive.
+    pub from: Timestamp,
+    /// Exclusive.
+    pub until: Timestamp,
+    /// At least one millisecond.
+    pub step: DurationMs,
+    /// Timers of one type that are looked at, the next ones first.
+    pub rows: usize,
+}
+
+/// The timers of one type in one step; a step without any has no entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Upcoming {
+    pub type_id: TypeId,
+    /// From 0.
+    pub step: usize,
+    pub count: u64,
+    /// The last `run_at` that was looked at in it.
+    pub last: Timestamp,
 }
 
 /// A page, and where the next one goes on. A filter that no index serves looks at a bounded number of rows: such a page

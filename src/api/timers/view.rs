@@ -50,9 +50,10 @@ pub struct Timer {
     /// The business's own key, as it was given.
     key: String,
     state: TimerState,
-    /// As it was given.
-    #[schema(value_type = Value)]
-    payload: Raw,
+    /// As it was given; left out where it was asked to be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Value>, nullable = false)]
+    payload: Option<Raw>,
     /// The business's deadline.
     #[schema(value_type = String, format = DateTime)]
     due_at: Timestamp,
@@ -80,6 +81,12 @@ pub struct Timer {
     outcome: Option<Raw>,
 }
 
+impl Timer {
+    pub(super) fn without_payload(self) -> Self {
+        Self { payload: None, ..self }
+    }
+}
+
 impl Inner {
     /// A row as callers see it at this moment.
     pub fn show(&self, row: timer::Timer) -> Timer {
@@ -92,7 +99,7 @@ impl Inner {
             key: row.key.to_string(),
             state: row.state.into(),
             expired: row.is_expired(self.clock.now()),
-            payload: Raw::of(row.payload),
+            payload: Some(Raw::of(row.payload)),
             due_at: row.due_at,
             run_at: row.run_at,
             attempt: row.attempt,

@@ -36,6 +36,7 @@ pub enum Mode {
 pub(super) struct Health {
     connected: watch::Sender<bool>,
     mode: watch::Sender<Mode>,
+    mode_since: Mutex<Instant>,
     seen: Mutex<Seen>,
     error: Mutex<Option<String>>,
     last_said: Mutex<Option<Instant>>,
@@ -58,6 +59,7 @@ impl Health {
         Self {
             connected: watch::Sender::new(false),
             mode: watch::Sender::new(Mode::Broker),
+            mode_since: Mutex::new(now),
             seen: Mutex::new(Seen { connection: now, published: now, delivered: now }),
             error: Mutex::default(),
             last_said: Mutex::default(),
@@ -81,6 +83,17 @@ impl Health {
 
     pub fn mode(&self) -> Mode {
         *self.mode.borrow()
+    }
+
+    fn set_mode(&self, mode: Mode) {
+        meter::mode(mode);
+        *self.mode_since.lock() = Instant::now();
+        self.mode.send_replace(mode);
+    }
+
+    /// How long this node has kept the time by itself; `None` while the broker does.
+    pub fn away_for(&self) -> Option<Duration> {
+        (self.mode() == Mode::Local).then(|| self.mode_since.lock().elapsed())
     }
 
     pub fn modes(&self) -> watch::Receiver<Mode> {
@@ -146,15 +159,13 @@ pub(super) async fn watch(shared: Arc<Shared>) {
             Mode::Broker => {
                 if let Some(fault) = health.fault(nodes) {
                     tracing::warn!(fault, "the broker is away; this node keeps the time of its shards by itself");
-                    meter::mode(Mode::Local);
-                    health.mode.send_replace(Mode::Local);
+                    health.set_mode(Mode::Local);
                 }
             }
             Mode::Local => {
                 if health.is_well(nodes) {
                     tracing::info!("the broker is back; its slots wake this node again");
-                    meter::mode(Mode::Broker);
-                    health.mode.send_replace(Mode::Broker);
+                    health.set_mode(Mode::Broker);
                 }
             }
         }

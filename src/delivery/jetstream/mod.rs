@@ -32,7 +32,7 @@ use self::{
     stream::{Names, Notes},
 };
 use super::{
-    Delivery, Slot,
+    Delivery, Slot, WokenBy,
     live::{LiveNodes, Members},
 };
 use crate::{clock::SharedClock, config};
@@ -202,5 +202,9 @@ impl Delivery for Jetstream {
     }
     fn nodes(&self) -> usize {
         self.shared.members.count()
+    }
+
+    fn woken_by(&self) -> WokenBy {
+        self.shared.health.away_for().map_or(WokenBy::Broker, WokenBy::OwnClockMeanwhile)
     }
 }

@@ -11,7 +11,7 @@ use crate::{
         time::Timestamp,
         timer::{State, Timer},
     },
-    store::read::{CompensationQuery, Page, TimerQuery},
+    store::read::{CompensationQuery, Order, Page, TimerQuery},
 };
 
 /// Rows of one page, whatever is asked for.
@@ -64,22 +64,32 @@ pub(super) async fn timers(conn: &Conn, query: &TimerQuery, now: Timestamp) -> R
         return by_key(conn, query, key, limit, now).await;
     }
     let spans = Spans::new(query, now);
-    let (before_at, before_id) = place(query.before.map(|(at, id)| (at, id.0)));
+    let ascending = query.order == Order::DueAscending;
+    let (before_at, before_id) = if ascending {
+        query.after.map_or((-1, Uuid::nil()), |(at, id)| (at.as_millis(), id.0))
+    } else {
+        place(query.before.map(|(at, id)| (at, id.0)))
+    };
     let Some((name, value)) = &query.label else {
         let most = row::limit(limit + 1);
         let params: [&(dyn ToSql + Sync); 7] =
             [&spans.types, &spans.states, &spans.from, &spans.until, &before_at, &before_id, &most];
-        let found = all(conn, "timers.page", &params, row::timer).await?;
+        let text = if ascending { "timers.page_ascending" } else { "timers.page" };
+        let found = all(conn, text, &params, row::timer).await?;
         return Ok(cut(found, limit, |timer| (timer.due_at, timer.id.0)));
     };
     let most = row::limit(MAX_LOOKED_AT + 1);
     let params: [&(dyn ToSql + Sync); 9] =
         [&spans.types, &spans.states, &spans.from, &spans.until, &before_at, &before_id, &most, name, value];
-    let looked_at = all(conn, "timers.page_keys", &params, |r| {
-        Ok(Looked { at: row::at(r, 0)?, id: row::get(r, 1)?, fits: row::get(r, 2)? })
-    });
+    let text = if ascending { "timers.page_keys_ascending" } else { "timers.page_keys" };
+    let looked_at =
+        all(conn, text, &params, |r| Ok(Looked { at: row::at(r, 0)?, id: row::get(r, 1)?, fits: row::get(r, 2)? }));
     let (ids, next) = pick(&looked_at.await?, limit);
-    Ok(Page { items: all(conn, "timers.by_ids", &[&ids], row::timer).await?, next })
+    let mut items = all(conn, "timers.by_ids", &[&ids], row::timer).await?;
+    if ascending {
+        items.reverse();
+    }
+    Ok(Page { items, next })
 }
 
 /// At most one timer a type has the key.
@@ -94,7 +104,10 @@ async fn by_key(
     let keys = vec![key; types.len()];
     let mut found = all(conn, "timers.by_keys", &[&types, &keys], row::timer).await?;
     found.retain(|timer| fits(timer, query, now));
-    found.sort_by_key(|timer| std::cmp::Reverse((timer.due_at, timer.id)));
+    found.sort_by_key(|timer| (timer.due_at, timer.id));
+    if query.order == Order::DueDescending {
+        found.reverse();
+    }
     Ok(cut(found, limit, |timer| (timer.due_at, timer.id.0)))
 }
 
@@ -104,7 +117,10 @@ fn fits(timer: &Timer, query: &TimerQuery, now: Timestamp) -> bool {
         && query.due_after.is_none_or(|at| timer.due_at >= at)
         && query.expired.is_none_or(|expired| timer.is_expired(now) == expired)
         && query.label.as_ref().is_none_or(|(name, value)| timer.labels.get(name) == Some(value))
-        && query.before.is_none_or(|before| (timer.due_at, timer.id) < before)
+        && match query.order {
+            Order::DueDescending => query.before.is_none_or(|before| (timer.due_at, timer.id) < before),
+            Order::DueAscending => query.after.is_none_or(|after| (timer.due_at, timer.id) > after),
+        }
 }
 
 pub(super) async fn compensations(conn: &Conn, query: &CompensationQuery) -> Result<Page<Compensation>, Fault> {

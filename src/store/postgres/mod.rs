@@ -10,9 +10,11 @@ mod look;
 mod marks;
 mod migrate;
 mod near;
+mod prefix;
 mod read;
 mod row;
 mod sql;
+mod tally;
 mod write;
 
 use std::{collections::HashSet, future::Future, sync::Arc, time::Duration};
@@ -47,7 +49,10 @@ use crate::{
         Driver, Result,
         admin::ApiKeyRow,
         op::{Answer, Class, Op},
-        read::{Catalogue, CompensationQuery, DueQuery, Page, StoredEvent, TimerQuery},
+        read::{
+            Catalogue, CompensationQuery, DueQuery, ForecastQuery, KeyPage, Page, PrefixQuery, StoredEvent, Tally,
+            TallyQuery, TimerQuery, Upcoming,
+        },
     },
 };
 
@@ -286,6 +291,25 @@ impl Driver for Postgres {
             list::timers(&conn, query, now).await
         };
         self.read(&self.api, page).await
+    }
+
+    async fn timers_by_prefix(&self, query: PrefixQuery) -> Result<KeyPage> {
+        let query = &query;
+        let page = |conn: Arc<Conn>| async move {
+            let now = if query.filter.expired.is_some() { self.store_now(&conn).await? } else { Timestamp::MIN };
+            prefix::timers(&conn, query, now).await
+        };
+        self.read(&self.api, page).await
+    }
+
+    async fn tally(&self, query: TallyQuery) -> Result<Tally> {
+        let query = &query;
+        self.read(&self.api, |conn| async move { tally::tally(&conn, query).await }).await
+    }
+
+    async fn forecast(&self, query: ForecastQuery) -> Result<Vec<Upcoming>> {
+        let query = &query;
+        self.read(&self.api, |conn| async move { tally::forecast(&conn, query).await }).await
     }
 
     async fn events(&self, timer: TimerId, after: i64, limit: usize) -> Result<Vec<StoredEvent>> {

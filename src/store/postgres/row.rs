@@ -178,7 +178,7 @@ fn unsigned(row: &Row, column: usize) -> Result<u64> {
     u64::try_from(get::<i64>(row, column)?).map_err(|_| unreadable(column, "below zero"))
 }
 
-fn at_or_none(row: &Row, column: usize) -> Result<Option<Timestamp>> {
+pub(super) fn at_or_none(row: &Row, column: usize) -> Result<Option<Timestamp>> {
     Ok(get::<Option<i64>>(row, column)?.map(Timestamp::from_millis_clamped))
 }
 
@@ -190,7 +190,7 @@ fn json<T: DeserializeOwned>(row: &Row, column: usize) -> Result<T> {
     serde_json::from_str(get(row, column)?).map_err(|e| unreadable(column, &e.to_string()))
 }
 
-fn json_or_none<T: DeserializeOwned>(row: &Row, column: usize) -> Result<Option<T>> {
+pub(super) fn json_or_none<T: DeserializeOwned>(row: &Row, column: usize) -> Result<Option<T>> {
     let text: Option<&str> = get(row, column)?;
     text.map(serde_json::from_str).transpose().map_err(|e| unreadable(column, &e.to_string()))
 }

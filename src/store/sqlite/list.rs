@@ -1,7 +1,10 @@
-//! Pages of the lists: spans of one index, one for each type and state, merged newest first. Nothing is counted, and
-//! nothing skipped by offset.
+//! Pages of the lists: spans of one index, one for each type and state, merged in order. Nothing is counted, and nothing
+//! skipped by offset.
 
-use std::collections::{BinaryHeap, VecDeque};
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, VecDeque},
+};
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 use uuid::Uuid;
@@ -16,7 +19,7 @@ use crate::{
     },
     store::{
         Result,
-        read::{CompensationQuery, Page, TimerQuery},
+        read::{CompensationQuery, Order, Page, TimerQuery},
     },
 };
 
@@ -56,28 +59,40 @@ impl Place {
     }
 }
 
-/// One range of the index, read in chunks from its end.
+/// One range of the index, read in chunks: from its end, or from its start where the order is ascending.
 struct Span {
     type_id: TypeId,
     state: i64,
-    /// Exclusive; moves down as chunks are read.
+    /// Exclusive; moves down as chunks are read from the end.
     high: Place,
-    /// Inclusive.
-    low: i64,
+    /// Inclusive without an id, else exclusive; moves up as chunks are read from the start.
+    low: Place,
+    order: Order,
     ready: VecDeque<(Place, i64)>,
     is_read: bool,
 }
 
 impl Span {
-    fn new(type_id: TypeId, state: i64, high: Place, low: i64) -> Self {
-        Self { type_id, state, high, low, ready: VecDeque::new(), is_read: false }
+    fn new(type_id: TypeId, state: i64, high: Place, low: Place) -> Self {
+        Self { type_id, state, high, low, order: Order::DueDescending, ready: VecDeque::new(), is_read: false }
+    }
+
+    /// A place's rank in the heap, whose highest comes first.
+    fn rank(&self, place: Place) -> Rank {
+        match self.order {
+            Order::DueDescending => Rank::Newest(place),
+            Order::DueAscending => Rank::Oldest(Reverse(place)),
+        }
     }
 
     fn next(&mut self, read: &mut impl FnMut(&Self) -> Result<Vec<(Place, i64)>>) -> Result<Option<(Place, i64)>> {
         if self.ready.is_empty() && !self.is_read {
             let chunk = read(self)?;
             match chunk.last() {
-                Some((place, _)) => self.high = place.clone(),
+                Some((place, _)) => match self.order {
+                    Order::DueDescending => self.high = place.clone(),
+                    Order::DueAscending => self.low = place.clone(),
+                },
                 None => self.is_read = true,
             }
             self.ready = chunk.into();
@@ -86,7 +101,22 @@ impl Span {
     }
 }
 
-/// Takes from the spans, newest first, what `take` keeps.
+/// The spans of one page have one order, and so one variant.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    Newest(Place),
+    Oldest(Reverse<Place>),
+}
+
+impl Rank {
+    fn into_place(self) -> Place {
+        match self {
+            Self::Newest(place) | Self::Oldest(Reverse(place)) => place,
+        }
+    }
+}
+
+/// Takes from the spans, in order, what `take` keeps.
 fn merge<T>(
     mut spans: Vec<Span>,
     limit: usize,
@@ -96,19 +126,20 @@ fn merge<T>(
     spans.truncate(MAX_SPANS);
     let mut heads = BinaryHeap::new();
     for (index, span) in spans.iter_mut().enumerate() {
-        heads.extend(span.next(&mut read)?.map(|(place, n)| (place, n, index)));
+        heads.extend(span.next(&mut read)?.map(|(place, n)| (span.rank(place), n, index)));
     }
     let mut items = Vec::new();
     let mut looked_at = 0;
     let mut last = None;
-    while let Some((place, n, index)) = heads.pop() {
+    while let Some((rank, n, index)) = heads.pop() {
         if items.len() == limit || looked_at == MAX_LOOKED_AT {
             return Ok(Page { items, next: last.as_ref().and_then(Place::next_page) });
         }
         looked_at += 1;
         items.extend(take(n)?);
-        last = Some(place);
-        heads.extend(spans[index].next(&mut read)?.map(|(place, n)| (place, n, index)));
+        last = Some(rank.into_place());
+        let span = &mut spans[index];
+        heads.extend(span.next(&mut read)?.map(|(place, n)| (span.rank(place), n, index)));
     }
     Ok(Page { items, next: None })
 }
@@ -134,11 +165,14 @@ pub(super) fn timers(conn: &mut Connection, query: &TimerQuery, now: Timestamp) 
     }
     let spans = timer_spans(query, now);
     let chunk = chunk(limit, spans.len());
-    let mut page = snapshot.prepare_cached(sql::text("timers.page"))?;
+    let ascending = query.order == Order::DueAscending;
+    let text = if ascending { "timers.page_ascending" } else { "timers.page" };
+    let mut page = snapshot.prepare_cached(sql::text(text))?;
     let mut labels = snapshot.prepare_cached(sql::text("timers.labels_by_n"))?;
     let mut by_n = snapshot.prepare_cached(sql::text("timers.by_n"))?;
     let read = |span: &Span| {
-        let params = params![span.type_id.0, span.state, span.high.at, span.high.id_bytes(), span.low, chunk];
+        let (from, bound) = if ascending { (&span.low, span.high.at) } else { (&span.high, span.low.at) };
+        let params = params![span.type_id.0, span.state, from.at, from.id_bytes(), bound, chunk];
         Ok(entries(&mut page, params)?)
     };
     let take = |n| {
@@ -155,11 +189,17 @@ pub(super) fn timers(conn: &mut Connection, query: &TimerQuery, now: Timestamp) 
 
 /// `expired` is computed: by state where it decides, by the due time where that does.
 fn timer_spans(query: &TimerQuery, now: Timestamp) -> Vec<Span> {
-    let mut high = query.before.map_or(Place::END, |(at, id)| Place::of((at, id.0)));
+    let on = |place: Option<(Timestamp, crate::domain::id::TimerId)>| place.map(|(at, id)| Place::of((at, id.0)));
+    let (before, after) = match query.order {
+        Order::DueDescending => (on(query.before), None),
+        Order::DueAscending => (None, on(query.after)),
+    };
+    let mut high = before.unwrap_or(Place::END);
     if let Some(due_before) = query.due_before {
         high = high.min(Place::before(due_before));
     }
-    let low = query.due_after.map_or(0, Timestamp::as_millis);
+    let low = Place { at: query.due_after.map_or(0, Timestamp::as_millis), id: None };
+    let low = after.map_or(low.clone(), |after| after.max(low));
     let after_now = now.as_millis() + 1;
     let states = if query.states.is_empty() { &State::ALL[..] } else { &query.states };
     let mut spans = Vec::new();
@@ -167,11 +207,11 @@ fn timer_spans(query: &TimerQuery, now: Timestamp) -> Vec<Span> {
         for state in states {
             let (high, low) = match (query.expired, state.is_final()) {
                 (Some(true), true) => continue,
-                (Some(true), false) => (high.clone().min(Place { at: after_now, id: None }), low),
-                (Some(false), false) => (high.clone(), low.max(after_now)),
-                (Some(false), true) | (None, _) => (high.clone(), low),
+                (Some(true), false) => (high.clone().min(Place { at: after_now, id: None }), low.clone()),
+                (Some(false), false) => (high.clone(), low.clone().max(Place { at: after_now, id: None })),
+                (Some(false), true) | (None, _) => (high.clone(), low.clone()),
             };
-            spans.push(Span::new(*type_id, state.code(), high, low));
+            spans.push(Span { order: query.order, ..Span::new(*type_id, state.code(), high, low) });
         }
     }
     spans
@@ -185,7 +225,10 @@ fn by_key(conn: &Connection, query: &TimerQuery, key: &str, limit: usize, now: T
         let found = statement.query_row(params![type_id.0, key], row::timer).optional()?;
         items.extend(found.map(|stored| stored.timer).filter(|timer| fits(timer, query, now)));
     }
-    items.sort_by_key(|timer| std::cmp::Reverse((timer.due_at, timer.id)));
+    items.sort_by_key(|timer| (timer.due_at, timer.id));
+    if query.order == Order::DueDescending {
+        items.reverse();
+    }
     let more = items.len() > limit;
     items.truncate(limit);
     let next = items.last().filter(|_| more).map(|timer| (timer.due_at, timer.id.0));
@@ -198,7 +241,10 @@ fn fits(timer: &Timer, query: &TimerQuery, now: Timestamp) -> bool {
         && query.due_after.is_none_or(|at| timer.due_at >= at)
         && query.expired.is_none_or(|expired| timer.is_expired(now) == expired)
         && query.label.as_ref().is_none_or(|(name, value)| timer.labels.get(name) == Some(value))
-        && query.before.is_none_or(|before| (timer.due_at, timer.id) < before)
+        && match query.order {
+            Order::DueDescending => query.before.is_none_or(|before| (timer.due_at, timer.id) < before),
+            Order::DueAscending => query.after.is_none_or(|after| (timer.due_at, timer.id) > after),
+        }
 }
 
 pub(super) fn compensations(conn: &mut Connection, query: &CompensationQuery) -> Result<Page<Compensation>> {
@@ -209,7 +255,9 @@ pub(super) fn compensations(conn: &mut Connection, query: &CompensationQuery) ->
     }
     let high = query.before.map_or(Place::END, Place::of);
     let states = if query.states.is_empty() { &CompensationState::ALL[..] } else { &query.states };
-    let span = |type_id: &TypeId, state: &CompensationState| Span::new(*type_id, state.code(), high.clone(), 0);
+    let span = |type_id: &TypeId, state: &CompensationState| {
+        Span::new(*type_id, state.code(), high.clone(), Place { at: 0, id: None })
+    };
     let spans: Vec<_> =
         query.types.iter().flat_map(|t| states.iter().map(move |s| (t, s))).map(|(t, s)| span(t, s)).collect();
     let chunk = chunk(limit, spans.len());

@@ -13,9 +13,11 @@ mod list;
 mod lock;
 mod migrate;
 mod pool;
+mod prefix;
 mod read;
 mod row;
 mod sql;
+mod tally;
 mod write;
 
 use std::{
@@ -37,7 +39,10 @@ use super::{
     Driver, Error, Result,
     admin::ApiKeyRow,
     op::{Answer, Op},
-    read::{Catalogue, CompensationQuery, DueQuery, Page, StoredEvent, TimerQuery},
+    read::{
+        Catalogue, CompensationQuery, DueQuery, ForecastQuery, KeyPage, Page, PrefixQuery, StoredEvent, Tally,
+        TallyQuery, TimerQuery, Upcoming,
+    },
 };
 use crate::{
     clock::SharedClock,
@@ -253,6 +258,19 @@ impl Driver for Sqlite {
     async fn timers(&self, query: TimerQuery) -> Result<Page<Timer>> {
         let now = self.clock.now();
         self.api.run(move |conn| list::timers(conn, &query, now)).await
+    }
+
+    async fn timers_by_prefix(&self, query: PrefixQuery) -> Result<KeyPage> {
+        let now = self.clock.now();
+        self.api.run(move |conn| prefix::timers(conn, &query, now)).await
+    }
+
+    async fn tally(&self, query: TallyQuery) -> Result<Tally> {
+        self.api.run(move |conn| tally::tally(conn, &query)).await
+    }
+
+    async fn forecast(&self, query: ForecastQuery) -> Result<Vec<Upcoming>> {
+        self.api.run(move |conn| tally::forecast(conn, &query)).await
     }
 
     async fn events(&self, timer: TimerId, after: i64, limit: usize) -> Result<Vec<StoredEvent>> {

@@ -164,6 +164,9 @@ impl Fuzz {
         let name = parameter["name"].as_str().unwrap();
         match self.value(name, &parameter["schema"], MAX_DEPTH) {
             Value::String(text) => text,
+            Value::Array(items) if items.iter().all(Value::is_string) => {
+                items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(",")
+            }
             other => other.to_string(),
         }
     }

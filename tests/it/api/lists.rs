@@ -45,6 +45,13 @@ async fn timers_are_filtered_and_newest_due_comes_first() {
         ("due_after=2026-03-01T13:00:00Z", &["c", "b", "a"]),
         ("due_after=2026-03-01T13:00:00%2B00:00&due_before=2026-03-01T14:00:00.001Z&state=scheduled", &["a"]),
         ("limit=2", &["c", "b"]),
+        ("state=scheduled,failed&type=order-timeout", &["a", "d"]),
+        ("state=cancelled&state=scheduled&type=order-timeout", &["b", "a", "d"]),
+        ("order=due_asc", &["d", "a", "b", "c"]),
+        ("order=due_asc&state=scheduled&expired=false", &["a", "c"]),
+        ("order=due_desc", &["c", "b", "a", "d"]),
+        ("key_prefix=a&payload=false", &["a"]),
+        ("key_prefix=c&type=order-timeout", &[]),
     ];
     for (query, expected) in table {
         assert_eq!(keys(&app, query).await, *expected, "{query}");
@@ -160,13 +167,54 @@ async fn bad_queries_are_refused() {
             assert_eq!(reply.says(), (400, "malformed"), "another list's cursor at {path}");
         }
     }
-    for query in
-        ["state=done", "due_before=now", "due_after=2026", "expired=1", "label=shop", "state=scheduled&state=failed"]
-    {
+    for query in [
+        "state=done",
+        "due_before=now",
+        "due_after=2026",
+        "expired=1",
+        "label=shop",
+        "state=scheduled,done",
+        "state=",
+        "type=a&type=b",
+        "order=newest",
+        "order=due_asc&key_prefix=a",
+        "key=a&key_prefix=a",
+        "key_prefix=",
+    ] {
         let reply = app.get(&format!("/v1/timers?{query}")).send().await;
         assert_eq!(reply.says(), (400, "malformed"), "{query}: {reply:?}");
     }
     for query in ["state=resolved", "timer_id=17"] {
         assert_eq!(app.get(&format!("/v1/compensations?{query}")).send().await.says(), (400, "malformed"), "{query}");
     }
+}
+
+#[tokio::test]
+async fn a_list_goes_on_in_its_own_order_and_can_leave_payloads_out() {
+    let app = TestApp::with_type().await;
+    for (key, delay) in [("A1", "3h"), ("A2", "1h"), ("A3", "2h"), ("B", "4h")] {
+        app.register_with(json!({ "type": "order-timeout", "key": key, "payload": order(key), "delay": delay })).await;
+    }
+    for (query, expected) in [
+        ("order=due_asc", ["A2", "A3", "A1", "B"].as_slice()),
+        ("order=due_desc", &["B", "A1", "A3", "A2"]),
+        ("key_prefix=A", &["A1", "A2", "A3"]),
+    ] {
+        let mut found = Vec::new();
+        let mut cursor = String::new();
+        for _ in 0..10 {
+            let page = app.get(&format!("/v1/timers?{query}&payload=false&limit=1{cursor}")).send().await;
+            found.extend(page.items().iter().map(|t| t["key"].as_str().unwrap().to_owned()));
+            assert!(page.items().iter().all(|t| t.get("payload").is_none()), "{page:?}");
+            let Some(next) = page.json["next_cursor"].as_str() else { break };
+            // It belongs to its order.
+            for other in ["order=due_asc", "order=due_desc", "key_prefix=A"].iter().filter(|o| **o != query) {
+                let refused = app.get(&format!("/v1/timers?{other}&cursor={next}")).send().await;
+                assert_eq!(refused.says(), (400, "malformed"), "{query} then {other}");
+            }
+            cursor = format!("&cursor={next}");
+        }
+        assert_eq!(found, expected, "{query}");
+    }
+    assert!(app.get("/v1/timers").send().await.items().iter().all(|t| t["payload"]["total"] == 1000));
 }

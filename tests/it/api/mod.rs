@@ -16,4 +16,5 @@ mod plugins;
 mod real_plugins;
 mod register;
 mod rights;
+mod stats;
 mod types;

@@ -30,6 +30,7 @@ use lapse::{
         timer::{Due, NewTimer, State, Timer, Trigger},
     },
     plugin::{Cost, Host, Inspection, Plugin, Refusal, Rights, Run},
+    stats::Stats,
     store::{
         Limits, Store,
         admin::{AdminAnswer, AdminOp, PutType},
@@ -309,6 +310,7 @@ pub struct Rig {
     pub setup: Setup,
     dispatcher: Option<Dispatcher>,
     lanes: Option<Lanes>,
+    pub stats: Option<Stats>,
     scripts: u32,
     _dir: tempfile::TempDir,
 }
@@ -356,6 +358,7 @@ impl Rig {
             setup,
             dispatcher: None,
             lanes: None,
+            stats: None,
             scripts: 0,
             _dir: dir,
         }
@@ -365,12 +368,14 @@ impl Rig {
         let local = Local::new(self.clock.clone(), SHARDS);
         let delivery =
             Repeating { inner: local, times: self.setup.deliveries, nodes: self.setup.nodes, left: Mutex::default() };
+        let stats = Stats::start(self.store.clone(), self.clock.clone());
         self.dispatcher = Some(Dispatcher::start(DispatcherParams {
             store: self.store.clone(),
             catalog: self.catalog.clone(),
             clock: self.clock.clone(),
             delivery: Arc::new(delivery),
             config: self.setup.config.dispatch.clone(),
+            stats: stats.clone(),
             node: "node-1".into(),
         }));
         self.lanes = Some(Lanes::start(LanesParams {
@@ -378,7 +383,9 @@ impl Rig {
             catalog: self.catalog.clone(),
             clock: self.clock.clone(),
             config: self.setup.config.compensation.clone(),
+            stats: stats.clone(),
         }));
+        self.stats = Some(stats);
     }
 
     /// As if the node had died: nothing is drained.

@@ -15,7 +15,10 @@ use lapse::{
         Driver, Error, Result,
         admin::ApiKeyRow,
         op::{Answer, Op},
-        read::{Catalogue, CompensationQuery, DueQuery, Page, StoredEvent, TimerQuery},
+        read::{
+            Catalogue, CompensationQuery, DueQuery, ForecastQuery, KeyPage, Page, PrefixQuery, StoredEvent, Tally,
+            TallyQuery, TimerQuery, Upcoming,
+        },
     },
 };
 use parking_lot::Mutex;
@@ -79,6 +82,15 @@ impl Driver for Shaky {
     }
     async fn timer_by_key(&self, type_id: TypeId, key: TimerKey) -> Result<Option<Timer>> {
         self.inner.timer_by_key(type_id, key).await
+    }
+    async fn timers_by_prefix(&self, query: PrefixQuery) -> Result<KeyPage> {
+        self.inner.timers_by_prefix(query).await
+    }
+    async fn tally(&self, query: TallyQuery) -> Result<Tally> {
+        self.inner.tally(query).await
+    }
+    async fn forecast(&self, query: ForecastQuery) -> Result<Vec<Upcoming>> {
+        self.inner.forecast(query).await
     }
     async fn timers(&self, query: TimerQuery) -> Result<Page<Timer>> {
         self.inner.timers(query).await

@@ -21,9 +21,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("plugin", &["breaker", "schema"]),
     ("delivery", &["clock"]),
     ("catalog", &["plugin", "schema", "store"]),
-    ("dispatch", &["catalog", "clock", "delivery", "plugin", "schema", "store"]),
-    ("compensate", &["catalog", "clock", "plugin", "store"]),
-    ("api", &["breaker", "catalog", "clock", "plugin", "schema", "store"]),
+    ("stats", &["clock", "store"]),
+    ("dispatch", &["catalog", "clock", "delivery", "plugin", "schema", "stats", "store"]),
+    ("compensate", &["catalog", "clock", "plugin", "stats", "store"]),
+    ("api", &["breaker", "catalog", "clock", "plugin", "schema", "stats", "store"]),
     (
         "app",
         &[
@@ -37,6 +38,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "dispatch",
             "plugin",
             "schema",
+            "stats",
             "store",
             "telemetry",
         ],

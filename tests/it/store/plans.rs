@@ -32,6 +32,13 @@ const EXPECTED: &[(&str, &str)] = &[
         "timers.page",
         "SEARCH timers USING COVERING INDEX timers_list (type_id=? AND state=? AND due_at>? AND (due_at,id)<(?,?))",
     ),
+    (
+        "timers.page_ascending",
+        "SEARCH timers USING COVERING INDEX timers_list (type_id=? AND state=? AND (due_at,id)>(?,?) AND due_at<?)",
+    ),
+    ("timers.keys", "SEARCH timers USING INDEX sqlite_autoindex_timers_2 (type_id=? AND key>?)"),
+    ("timers.count_due", "SEARCH timers USING COVERING INDEX timers_list (type_id=? AND state=? AND due_at<?)"),
+    ("timers.upcoming", "SEARCH timers USING COVERING INDEX timers_by_type (type_id=? AND run_at>? AND run_at<?)"),
     ("events.after", "SEARCH events USING PRIMARY KEY (timer=? AND seq>?)"),
     ("compensations.due", "SEARCH c USING INDEX compensations_lane (type_id=? AND kind=? AND run_at<?)"),
     ("compensations.next_lane", "SEARCH compensations USING COVERING INDEX compensations_lane ((type_id,kind)>(?,?))"),
@@ -42,6 +49,11 @@ const EXPECTED: &[(&str, &str)] = &[
         "SEARCH compensations USING COVERING INDEX compensations_list (state=? AND type_id=? AND (created_at,id)<(?,?))",
     ),
     ("compensations.oldest", "SEARCH compensations USING COVERING INDEX compensations_list (state=? AND type_id=?)"),
+    (
+        "compensations.count_of_type",
+        "SEARCH compensations USING COVERING INDEX compensations_list (state=? AND type_id=?)",
+    ),
+    ("compensations.oldest_at", "SEARCH compensations USING COVERING INDEX compensations_list (state=? AND type_id=?)"),
     ("compensations.count", "SEARCH compensations USING COVERING INDEX compensations_list (state=?)"),
 ];
 

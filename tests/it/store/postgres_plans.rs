@@ -41,6 +41,11 @@ const EXPECTED: &[(&str, &str)] = &[
     ("timers.lapsed_types", "timers_firing"),
     ("timers.page", "timers_list"),
     ("timers.page_keys", "timers_list"),
+    ("timers.page_ascending", "timers_list"),
+    ("timers.page_keys_ascending", "timers_list"),
+    ("timers.keys", "timers_key"),
+    ("timers.count_due", "timers_list"),
+    ("timers.upcoming", "timers_by_type"),
     ("events.after", "events_pkey"),
     ("compensations.by_id", "compensations_pkey"),
     ("compensations.by_ids", "compensations_pkey"),
@@ -54,10 +59,12 @@ const EXPECTED: &[(&str, &str)] = &[
     ("compensations.page_keys", "compensations_list"),
     ("compensations.dead", "compensations_list"),
     ("compensations.count", "compensations_list"),
+    ("compensations.count_by_type", "compensations_list"),
+    ("compensations.oldest_at", "compensations_list"),
 ];
 
 /// Of these the server thinks better to read the whole, as long as the driver does not tell it otherwise.
-const GUIDED: &[&str] = &["compensations.count", "compensations.page"];
+const GUIDED: &[&str] = &["compensations.count", "compensations.count_by_type", "compensations.page"];
 
 /// What the driver sets on its connections.
 const GUIDE: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off;

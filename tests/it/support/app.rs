@@ -21,10 +21,11 @@ use lapse::{
     config::Config,
     domain::{
         audit::Chain,
-        id::{ApiKeyId, Name, NamespaceId},
+        id::{ApiKeyId, Name, NamespaceId, TypeId},
         time::{DurationMs, Timestamp},
     },
     plugin::Host,
+    stats::{Broker, Engine, Lane, Stats},
     store::{
         Limits, Store,
         admin::{AdminAnswer, AdminOp, Role},
@@ -32,6 +33,7 @@ use lapse::{
     },
     telemetry::init_metrics,
 };
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
@@ -78,11 +80,30 @@ impl Health for TestHealth {
     }
 }
 
+/// An engine that says what the test wants.
+#[derive(Default)]
+pub struct TestEngine {
+    pub lane: Mutex<Option<Lane>>,
+    pub broker: Mutex<Option<Broker>>,
+}
+
+impl Engine for TestEngine {
+    fn lane(&self, _: TypeId) -> Option<Lane> {
+        *self.lane.lock()
+    }
+
+    fn broker(&self) -> Broker {
+        self.broker.lock().unwrap_or(Broker::None)
+    }
+}
+
 pub struct TestApp {
     pub store: Store,
     pub catalog: Catalog,
     pub clock: Arc<ManualClock>,
     pub health: Arc<TestHealth>,
+    pub engine: Arc<TestEngine>,
+    pub stats: Stats,
     router: Router,
     _home: tempfile::TempDir,
 }
@@ -111,6 +132,8 @@ impl TestApp {
             firing_wait: options.firing_wait,
             ..Config::default().server
         };
+        let stats = Stats::start(store.clone(), shared.clone());
+        let engine = Arc::new(TestEngine::default());
         let router = api::router(ApiParams {
             breakers: Breakers::off(),
             store: store.clone(),
@@ -119,9 +142,12 @@ impl TestApp {
             config,
             max_component_bytes: options.max_component_bytes,
             health: health.clone(),
+            engine: engine.clone(),
+            stats: stats.clone(),
+            node: "node-1".to_owned(),
             metrics: init_metrics(),
         });
-        let app = Self { store, catalog, clock, health, router, _home: home };
+        let app = Self { store, catalog, clock, health, engine, stats, router, _home: home };
         for (role, name) in ROLES {
             app.add_key("default", name, role, name).await;
         }

@@ -122,3 +122,26 @@ LIMIT $2
 
 -- name: count
 SELECT count(*) FROM (SELECT 1 FROM compensations WHERE state = $1 LIMIT $2) AS counted
+
+-- name: count_by_type
+SELECT counted.type_id, count(*)
+FROM (
+    SELECT u.type_id
+    FROM unnest($1::bigint[]) AS u (type_id)
+    CROSS JOIN unnest($2::smallint[]) AS s (state)
+    CROSS JOIN LATERAL (
+        SELECT 1 FROM compensations AS c WHERE c.state = s.state AND c.type_id = u.type_id LIMIT $3
+    ) AS one
+    LIMIT $3
+) AS counted
+GROUP BY counted.type_id
+
+-- name: oldest_at
+SELECT min(c.created_at)
+FROM unnest($1::bigint[]) AS u (type_id)
+CROSS JOIN LATERAL (
+    SELECT d.created_at FROM compensations AS d
+    WHERE d.state = $2 AND d.type_id = u.type_id
+    ORDER BY d.created_at, d.id
+    LIMIT 1
+) AS c

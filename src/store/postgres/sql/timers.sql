@@ -129,3 +129,64 @@ SELECT {columns} FROM timers AS t WHERE t.id = ANY ($1::uuid[]) ORDER BY t.due_a
 -- name: tell_near
 -- Nobody waits for what is only a word to be on disk.
 SELECT pg_notify('lapse_near', n), set_config('synchronous_commit', 'off', true) FROM unnest($1::text[]) AS n
+
+-- name: page_ascending
+SELECT {columns}
+FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[]) AS u (type_id, state, from_, until)
+CROSS JOIN LATERAL (
+    SELECT * FROM timers AS p
+    WHERE p.type_id = u.type_id AND p.state = u.state AND p.due_at >= u.from_ AND p.due_at < u.until
+        AND (p.due_at, p.id) > ($5, $6)
+    ORDER BY p.due_at, p.id
+    LIMIT $7
+) AS t
+ORDER BY t.due_at, t.id
+LIMIT $7
+
+-- name: page_keys_ascending
+SELECT t.due_at, t.id, coalesce(t.labels ->> $8 = $9, false)
+FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[]) AS u (type_id, state, from_, until)
+CROSS JOIN LATERAL (
+    SELECT p.due_at, p.id, p.labels FROM timers AS p
+    WHERE p.type_id = u.type_id AND p.state = u.state AND p.due_at >= u.from_ AND p.due_at < u.until
+        AND (p.due_at, p.id) > ($5, $6)
+    ORDER BY p.due_at, p.id
+    LIMIT $7
+) AS t
+ORDER BY t.due_at, t.id
+LIMIT $7
+
+-- name: keys
+SELECT t.key, t.type_id, t.id, t.state, t.due_at, t.labels::text
+FROM unnest($1::bigint[], $2::text[]) AS u (type_id, low)
+CROSS JOIN LATERAL (
+    SELECT p.key, p.type_id, p.id, p.state, p.due_at, p.labels FROM timers AS p
+    WHERE p.type_id = u.type_id AND p.key >= u.low AND ($3::text IS NULL OR p.key < $3)
+    ORDER BY p.key
+    LIMIT $4
+) AS t
+ORDER BY t.key, t.type_id
+LIMIT $4
+
+-- name: count_due
+SELECT count(*) FROM (
+    SELECT 1
+    FROM unnest($1::bigint[]) AS u (type_id)
+    CROSS JOIN unnest($2::smallint[]) AS s (state)
+    CROSS JOIN LATERAL (
+        SELECT 1 FROM timers AS t WHERE t.type_id = u.type_id AND t.state = s.state AND t.due_at < $3 LIMIT $4
+    ) AS one
+    LIMIT $4
+) AS counted
+
+-- name: upcoming
+SELECT u.type_id, (t.run_at - $2) / $4 AS step, count(*), max(t.run_at)
+FROM unnest($1::bigint[]) AS u (type_id)
+CROSS JOIN LATERAL (
+    SELECT f.run_at FROM timers AS f
+    WHERE f.type_id = u.type_id AND f.run_at >= $2 AND f.run_at < $3
+    ORDER BY f.run_at
+    LIMIT $5
+) AS t
+GROUP BY u.type_id, step
+ORDER BY u.type_id, step

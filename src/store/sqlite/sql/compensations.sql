@@ -59,3 +59,14 @@ LIMIT ?3
 
 -- name: count
 SELECT count(*) FROM (SELECT 1 FROM compensations INDEXED BY compensations_list WHERE state = ?1 LIMIT ?2)
+
+-- name: count_of_type
+SELECT count(*) FROM (
+    SELECT 1 FROM compensations INDEXED BY compensations_list WHERE state = ?1 AND type_id = ?2 LIMIT ?3
+)
+
+-- name: oldest_at
+SELECT created_at FROM compensations INDEXED BY compensations_list
+WHERE state = ?1 AND type_id = ?2
+ORDER BY created_at, id
+LIMIT 1

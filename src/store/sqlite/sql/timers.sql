@@ -69,3 +69,26 @@ LIMIT ?6
 
 -- name: labels_by_n
 SELECT labels FROM timers WHERE n = ?1
+
+-- name: page_ascending
+SELECT due_at, id, n FROM timers INDEXED BY timers_list
+WHERE type_id = ?1 AND state = ?2 AND (due_at, id) > (?3, ?4) AND due_at < ?5
+ORDER BY due_at, id
+LIMIT ?6
+
+-- name: keys
+SELECT key, n, state, due_at, labels FROM timers INDEXED BY sqlite_autoindex_timers_2
+WHERE type_id = ?1 AND key >= ?2 AND (?3 IS NULL OR key < ?3)
+ORDER BY key
+LIMIT ?4
+
+-- name: count_due
+SELECT count(*) FROM (
+    SELECT 1 FROM timers INDEXED BY timers_list WHERE type_id = ?1 AND state = ?2 AND due_at < ?3 LIMIT ?4
+)
+
+-- name: upcoming
+SELECT run_at FROM timers INDEXED BY timers_by_type
+WHERE type_id = ?1 AND run_at >= ?2 AND run_at < ?3
+ORDER BY run_at
+LIMIT ?4

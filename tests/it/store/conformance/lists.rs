@@ -12,7 +12,7 @@ use lapse::{
 use crate::store::bed::{Bed, ms, secs};
 
 /// All pages of a query.
-async fn all(bed: &Bed, mut query: TimerQuery) -> Vec<Timer> {
+pub async fn all(bed: &Bed, mut query: TimerQuery) -> Vec<Timer> {
     let mut found = Vec::new();
     loop {
         let page = bed.store.read().timers(query.clone()).await.unwrap();
@@ -36,7 +36,7 @@ fn keys(timers: &[Timer]) -> Vec<&str> {
 }
 
 /// Two types, several states, and due times that many share.
-async fn fill(bed: &Bed) -> [TypeId; 2] {
+pub async fn fill(bed: &Bed) -> [TypeId; 2] {
     let other = bed.put_type("other").await;
     for n in 0..60u64 {
         let mut new = bed.new_timer(&format!("k{n:02}"), Due::After(secs(10 + n / 10)));

@@ -8,6 +8,7 @@ pub mod lists;
 pub mod races;
 pub mod registering;
 pub mod settling;
+pub mod tally;
 
 /// Makes a test of each promise, on the bed that the function makes.
 macro_rules! conformance {
@@ -66,6 +67,12 @@ macro_rules! conformance {
                 filters_are_exact,
                 expired_is_computed,
                 a_rare_label_is_found_page_by_page,
+            ],
+            tally: [
+                counts_are_by_state_and_stop_at_their_cap,
+                a_forecast_counts_what_runs_in_each_step,
+                rising_pages_are_the_falling_ones_turned_round,
+                keys_are_found_by_how_they_start,
             ],
             catalogue: [
                 the_catalogue_rises_with_each_change,
