@@ -5,18 +5,23 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::{
+    breaker,
     catalog::Snapshot,
     domain::{
         id::{NamespaceId, TypeId},
         time::{DurationMs, Timestamp},
     },
     stats::{self, CAP, HISTORY, OfType, STEP_MS, WINDOW_MS},
+    store::admin::NamespaceRow,
 };
 
 use super::{Api, Inner, auth::Caller, model::TimerState, problem::Result, timers::type_row};
 
 /// Types that are told of by themselves; the counts are of all.
 const MAX_TYPES: usize = 500;
+
+/// Breakers that are shown.
+const MAX_BREAKERS: usize = 100;
 
 /// A count that stops at 10,000.
 #[derive(Clone, Copy, Serialize, ToSchema)]
@@ -128,10 +133,54 @@ pub struct BrokerStats {
     since: Option<Timestamp>,
 }
 
+/// Where a breaker stands. `ramping`: the downstream is back, and called at a bounded rate that rises.
+#[derive(Clone, Copy, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum BreakerState {
+    Closed,
+    Ramping,
+    HalfOpen,
+    Open,
+}
+
+impl From<breaker::State> for BreakerState {
+    fn from(state: breaker::State) -> Self {
+        match state {
+            breaker::State::Closed => Self::Closed,
+            breaker::State::Ramping => Self::Ramping,
+            breaker::State::HalfOpen => Self::HalfOpen,
+            breaker::State::Open => Self::Open,
+        }
+    }
+}
+
+/// A downstream that is not called freely: what is to be done there waits, and burns no try. Each node finds out for
+/// itself.
+#[derive(Serialize, ToSchema)]
+pub struct BreakerStats {
+    /// `HOST:PORT`, or `sql:NAME`.
+    host: String,
+    state: BreakerState,
+    /// Failures in a row.
+    failures: u32,
+    /// What the last failure was.
+    last_error: String,
+    /// When it first opened, unless it has been closed since.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime, nullable = false)]
+    opened_at: Option<Timestamp>,
+    /// When the downstream is tried again, while it is open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime, nullable = false)]
+    until: Option<Timestamp>,
+}
+
 /// A type's figures.
 #[derive(Serialize, ToSchema)]
 pub struct TypeStats {
     r#type: String,
+    /// Whether a pause keeps its timers from firing: its own, its namespace's, or that of everything.
+    paused: bool,
     /// The active revision.
     revision: i64,
     /// Decisions committed within the window.
@@ -188,6 +237,8 @@ pub struct Stats {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     compensations: Option<CompensationStats>,
+    /// Those of this node that are not closed; at most 100.
+    breakers: Vec<BreakerStats>,
     broker: BrokerStats,
     /// By name; at most 500.
     types: Vec<TypeStats>,
@@ -235,10 +286,12 @@ impl Inner {
             // Once counting has stopped, a type that was not come to is not known to have none.
             of_type.or((tally.dead < CAP).then_some(0)).map(Capped::of)
         };
+        let (pauses, now) = (self.catalog.pauses(), self.clock.now());
         let types = shown.iter().zip(of_types).map(|(row, figures)| {
             let OfType { fired, lateness_p50_ms, lateness_p99_ms, failed_1h } = figures;
             TypeStats {
                 r#type: row.name.to_string(),
+                paused: pauses.of(namespace, row.id, now).is_some(),
                 revision: row.active,
                 fired,
                 lateness_p50_ms,
@@ -249,7 +302,7 @@ impl Inner {
         });
         let figures = self.stats.of_namespace(namespace);
         Stats {
-            now: self.clock.now(),
+            now,
             node_id: self.node.clone(),
             since: self.stats.since(),
             window_ms: WINDOW_MS,
@@ -264,11 +317,27 @@ impl Inner {
                 pending: Capped::of(c.tally.pending),
                 oldest_dead_at: c.tally.oldest_dead_at,
             }),
+            breakers: self.open_breakers(snapshot.catalogue.namespaces.iter().find(|n| n.id == namespace)),
             broker: self.broker(),
             types: types.collect(),
             history: None,
             history_step_ms: STEP_MS,
         }
+    }
+
+    fn open_breakers(&self, namespace: Option<&NamespaceRow>) -> Vec<BreakerStats> {
+        let mine = |b: &breaker::Snapshot| {
+            b.state != breaker::State::Closed && namespace.is_some_and(|n| n.name.as_str() == b.downstream.namespace)
+        };
+        let shown = |b: breaker::Snapshot| BreakerStats {
+            host: b.downstream.host,
+            state: b.state.into(),
+            failures: b.failures,
+            last_error: b.last_error,
+            opened_at: b.opened_at,
+            until: b.until,
+        };
+        self.breakers.snapshot().into_iter().filter(mine).take(MAX_BREAKERS).map(shown).collect()
     }
 
     fn broker(&self) -> BrokerStats {
