@@ -215,8 +215,12 @@ impl Writer {
                     debug_assert_eq!(answers.len(), ops.len(), "an answer for each operation");
                     self.tell(&ops, &answers);
                     for (sender, answer) in senders.into_iter().zip(answers) {
+                        let answer = match answer {
+                            Answer::Refused(error) => Err(error),
+                            answer => Ok(answer),
+                        };
                         // Whoever asked may have gone; what was written stands.
-                        let _ = sender.send(Ok(answer));
+                        let _ = sender.send(answer);
                     }
                 }
                 Err(Error::Data(_)) if ops.len() > 1 => {
@@ -281,7 +285,8 @@ fn tell_one(observer: &dyn Observer, op: &Op, answer: &Answer) {
         | Answer::Settled(_)
         | Answer::Claimed(_)
         | Answer::Compensations(_)
-        | Answer::Pong(()) => {}
+        | Answer::Pong(())
+        | Answer::Refused(_) => {}
     }
 }
 

@@ -72,8 +72,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// One database. Reads are single; writes come in batches.
 #[async_trait]
 pub trait Driver: Send + Sync + 'static {
-    /// Carries the operations out in order, in one transaction, and answers each; on an error nothing has happened,
-    /// except for [`Error::OutcomeUnknown`]. [`Error::Data`] means that one of the operations cannot be stored: the
+    /// Carries the operations out, in order and in one transaction, or in one for each kind of them, and answers each;
+    /// on an error nothing has happened, except for [`Error::OutcomeUnknown`]. [`Error::Data`] means that one of the operations cannot be stored: the
     /// caller halves the batch until that one stands alone.
     async fn write(&self, ops: Arc<Vec<Op>>) -> Result<Vec<Answer>>;
 

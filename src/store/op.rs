@@ -73,6 +73,8 @@ pub enum Answer {
     Redriven(Redriving),
     Admin(AdminAnswer),
     Pong(()),
+    /// This operation was not carried out, though others of its batch were.
+    Refused(super::Error),
 }
 
 /// What a claim of the backlog came to.

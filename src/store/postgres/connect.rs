@@ -4,6 +4,7 @@ use std::{
     collections::HashMap,
     future::poll_fn,
     path::{Path, PathBuf},
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -11,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::TryStreamExt as _;
 use parking_lot::Mutex;
 use rustls::{
     ClientConfig, RootCertStore,
@@ -32,6 +34,9 @@ use super::{OpenError, PostgresParams, error::Fault, sql};
 
 /// The oldest server whose SQL this speaks, as `server_version_num`.
 const OLDEST_SERVER: i32 = 130_000;
+
+/// For how long a transaction may wait for this side: a node that stands still in the middle of one would keep its locks.
+const IDLE_IN_TRANSACTION: Duration = Duration::from_millis(500);
 
 /// An idle connection is probed after this long, so often, and given up after this many probes without an answer.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
@@ -166,7 +171,7 @@ fn session(params: &PostgresParams) -> String {
     format!(
         "SET statement_timeout = {statement};
          SET lock_timeout = {lock};
-         SET idle_in_transaction_session_timeout = {statement};
+         SET idle_in_transaction_session_timeout = {idle};
          SET default_transaction_isolation = 'read committed';
          SET client_min_messages = warning;
          SET timezone = 'UTC';
@@ -180,6 +185,7 @@ fn session(params: &PostgresParams) -> String {
          WHERE current_setting('synchronous_commit') IN ('off', 'local')",
         statement = params.statement_timeout.as_millis(),
         lock = params.lock_timeout.as_millis(),
+        idle = IDLE_IN_TRANSACTION.as_millis(),
     )
 }
 
@@ -199,6 +205,26 @@ impl Conn {
 
     pub(super) async fn row(&self, name: &str, params: &[&(dyn ToSql + Sync)]) -> Result<Option<Row>, Fault> {
         Ok(self.client.query_opt(self.statement(name), params).await?)
+    }
+
+    /// Rows of a statement that changes something and is its own transaction. If no answer comes it may have been
+    /// carried out all the same; but not if the server says before the first row why it broke off, since rows are sent
+    /// before the commit.
+    pub(super) async fn write(&self, name: &str, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, Fault> {
+        let mut rows = Vec::new();
+        let mut reading = async || {
+            let params = params.iter().map(|param| *param as &(dyn ToSql + Sync));
+            let mut answer = pin!(self.client.query_raw(self.statement(name), params).await?);
+            while let Some(row) = answer.try_next().await? {
+                rows.push(row);
+            }
+            Ok::<_, tokio_postgres::Error>(())
+        };
+        match reading().await {
+            Ok(()) => Ok(rows),
+            Err(error) if error.as_db_error().is_some() && rows.is_empty() => Err(error.into()),
+            Err(error) => Err(Fault::from(error).in_flight()),
+        }
     }
 
     /// How many rows it changed.

@@ -55,6 +55,9 @@ pub(super) enum Fault {
     ReadOnly,
     #[error("{0}")]
     Refused(String),
+    /// Another transaction holds a row, and did not let go of it in time.
+    #[error("another transaction holds what is to be changed ({0})")]
+    Locked(String),
     /// The connection is gone, or the server is going.
     #[error("{0}")]
     Broken(String),
@@ -71,15 +74,25 @@ pub(super) enum Fault {
 impl Fault {
     /// Whether the connection can be used again, once a transaction that is open on it was rolled back.
     pub(super) fn spares_connection(&self) -> bool {
-        matches!(self, Self::Conflict(_) | Self::Data(_) | Self::Refused(_))
+        matches!(self, Self::Conflict(_) | Self::Data(_) | Self::Refused(_) | Self::Locked(_))
     }
 
     /// What the same fault means when it is the answer to a commit.
     pub(super) fn at_commit(self) -> Self {
         match self {
             Self::Conflict(_) | Self::Data(_) | Self::ReadOnly | Self::Closed => self,
-            Self::Refused(why) | Self::Broken(why) | Self::Unknown(why) => Self::Unknown(why),
+            Self::Refused(why) | Self::Locked(why) | Self::Broken(why) | Self::Unknown(why) => Self::Unknown(why),
             Self::Timeout(why) => Self::Unknown(why.into()),
+        }
+    }
+
+    /// What the same fault means for a statement that is its own transaction: what the server has refused did not
+    /// happen, but if the connection broke it may have.
+    pub(super) fn in_flight(self) -> Self {
+        match self {
+            Self::Broken(why) => Self::Unknown(why),
+            Self::Timeout(why) => Self::Unknown(why.into()),
+            other => other,
         }
     }
 }
@@ -99,6 +112,13 @@ impl From<tokio_postgres::Error> for Fault {
         let code = db.code();
         if *code == SqlState::T_R_SERIALIZATION_FAILURE || *code == SqlState::T_R_DEADLOCK_DETECTED {
             return Self::Conflict(told);
+        }
+        // How a write says that a row was not as it had been read.
+        if *code == SqlState::DIVISION_BY_ZERO {
+            return Self::Conflict("a row that was read was changed by another since".into());
+        }
+        if *code == SqlState::LOCK_NOT_AVAILABLE {
+            return Self::Locked(told);
         }
         if *code == SqlState::READ_ONLY_SQL_TRANSACTION {
             return Self::ReadOnly;

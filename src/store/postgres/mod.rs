@@ -98,7 +98,7 @@ impl PostgresParams {
             readers: 4,
             connect_timeout: DurationMs::from_secs(5),
             statement_timeout: DurationMs::from_secs(10),
-            lock_timeout: DurationMs::from_secs(5),
+            lock_timeout: DurationMs::from_secs(1),
             application_name: "lapse".into(),
             migrate: true,
             marks: MarkLimits::default(),

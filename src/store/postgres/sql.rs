@@ -1,5 +1,6 @@
 //! The statements, which stand in `sql/*.sql`, one file an entity. In a file each statement follows a line
-//! `-- name: …`; `{columns}` stands for the fragment of that name, and `{now}` for the server's clock in milliseconds.
+//! `-- name: …`; `{columns}` and `{new_rows}` stand for the fragments of those names, `{now}` for the server's clock in
+//! milliseconds, and `{begun}` for what it was when the statement was begun.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -16,16 +17,23 @@ pub(super) const NOW: &str = "floor(extract(epoch FROM clock_timestamp()) * 1000
 /// Begins to hear what `timers.tell_near` tells.
 pub(super) const LISTEN_NEAR: &str = "LISTEN lapse_near";
 
+/// The same as of the statement's beginning: one value for all of it, by which an index can be entered.
+const BEGUN: &str = "floor(extract(epoch FROM statement_timestamp()) * 1000)::bigint";
+
+/// Names of fragments, as opposed to statements.
+const FRAGMENTS: [&str; 2] = ["columns", "new_rows"];
+
 static STATEMENTS: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
     let mut statements = BTreeMap::new();
     for (entity, file) in FILES {
-        let mut columns = "";
+        let mut fragments = Vec::new();
         for part in file.split("-- name: ").skip(1) {
             let (name, text) = part.split_once('\n').unwrap_or((part, ""));
-            if name == "columns" {
-                columns = text.trim();
+            if FRAGMENTS.contains(&name) {
+                fragments.push((format!("{{{name}}}"), text.trim()));
             } else {
-                let text = text.trim().replace("{columns}", columns).replace("{now}", NOW);
+                let text = fragments.iter().fold(text.trim().to_owned(), |text, (name, of)| text.replace(name, of));
+                let text = text.replace("{now}", NOW).replace("{begun}", BEGUN);
                 statements.insert(format!("{entity}.{name}"), text);
             }
         }

@@ -3,20 +3,22 @@
 use std::{
     net::{Ipv4Addr, SocketAddr},
     sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU8, Ordering},
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use lapse::{
     domain::{
+        compensation::RunResult,
+        machine::Command,
         time::DurationMs,
         timer::{Due, State, Timer},
     },
     store::{
         Driver as _, Error,
-        op::{Inserted, Settled},
+        op::{Answer, ClaimBacklog, ClaimCompensations, Inserted, Op, Settled, Target},
         postgres::{Postgres, PostgresParams, migrate_up},
     },
 };
@@ -26,7 +28,7 @@ use tokio::{
 };
 
 use super::{
-    bed::{Bed, close, compensation, secs, settlement},
+    bed::{Bed, act, close, compensation, finish, name, secs, settlement},
     postgres::{overdue, real_bed},
 };
 use crate::support::{
@@ -37,29 +39,36 @@ use crate::support::{
 /// Long enough for a slow machine; what waits for it fails.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-const THROUGH: u8 = 0;
-/// The connection is cut in place of the next commit.
-const BEFORE: u8 = 1;
-/// It is cut once the server has carried the next commit out, and its answer is swallowed.
-const BEHIND: u8 = 2;
+/// What becomes of the next write that holds the marker.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fate {
+    /// The connection is cut in its place.
+    Before,
+    /// It is cut once the server has carried the write out, and the answer is swallowed.
+    Behind,
+    /// Nothing passes from there on, and the connection stays: as if the node stood still.
+    Held,
+}
 
-/// A proxy that knows a commit when it sees one.
-async fn commit_cutter(target: u16) -> (u16, Arc<AtomicU8>) {
+type Armed = Arc<Mutex<Option<(Fate, &'static str)>>>;
+
+/// A proxy that knows a write when it sees one, by something that stands in it.
+async fn cutter(target: u16) -> (u16, Armed) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let cut = Arc::new(AtomicU8::new(THROUGH));
-    let armed = Arc::clone(&cut);
+    let armed = Armed::default();
+    let arming = Arc::clone(&armed);
     tokio::spawn(async move {
         loop {
             let (client, _) = listener.accept().await.unwrap();
             let server = TcpStream::connect((Ipv4Addr::LOCALHOST, target)).await.unwrap();
-            tokio::spawn(carry(client, server, Arc::clone(&armed)));
+            tokio::spawn(carry(client, server, Arc::clone(&arming)));
         }
     });
-    (port, cut)
+    (port, armed)
 }
 
-async fn carry(client: TcpStream, server: TcpStream, cut: Arc<AtomicU8>) {
+async fn carry(client: TcpStream, server: TcpStream, armed: Armed) {
     let (mut from_client, mut to_client) = client.into_split();
     let (mut from_server, mut to_server) = server.into_split();
     let swallow = Arc::new(AtomicBool::new(false));
@@ -74,57 +83,144 @@ async fn carry(client: TcpStream, server: TcpStream, cut: Arc<AtomicU8>) {
     });
     let mut buffer = vec![0; 64 * 1024];
     while let Ok(read @ 1..) = from_client.read(&mut buffer).await {
-        let is_commit = buffer[..read].windows(7).any(|w| w == b"COMMIT\0");
-        match if is_commit { cut.swap(THROUGH, Ordering::SeqCst) } else { THROUGH } {
-            BEFORE => break,
-            BEHIND => {
+        let sent = &buffer[..read];
+        let holds = |marker: &str| sent.windows(marker.len()).any(|w| w == marker.as_bytes());
+        let fate = {
+            let mut armed = armed.lock().unwrap();
+            match *armed {
+                Some((fate, marker)) if holds(marker) => armed.take().map(|_| fate),
+                _ => None,
+            }
+        };
+        match fate {
+            None if to_server.write_all(sent).await.is_ok() => {}
+            None | Some(Fate::Before) => break,
+            Some(Fate::Behind) => {
                 swallow.store(true, Ordering::SeqCst);
-                to_server.write_all(&buffer[..read]).await.unwrap();
-                // Ends with the commit's answer.
+                to_server.write_all(sent).await.unwrap();
+                // Ends with the write's answer.
                 back.await.unwrap();
                 return;
             }
-            _ => {
-                if to_server.write_all(&buffer[..read]).await.is_err() {
-                    break;
-                }
-            }
+            Some(Fate::Held) => std::future::pending().await,
         }
     }
     back.abort();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_commit_without_an_answer_has_an_unknown_outcome() {
+async fn a_write_without_an_answer_has_an_unknown_outcome() {
     let database = database().await;
-    let (port, cut) = commit_cutter(database.port()).await;
+    let (port, armed) = cutter(database.port()).await;
     let (bed, _) = real_bed(PostgresParams { url: database.url_at(port), ..database.params() }).await;
-    for (n, when) in [BEFORE, BEHIND].into_iter().enumerate() {
+    let arm = |fate, marker| *armed.lock().unwrap() = Some((fate, marker));
+    for (n, when) in [Fate::Before, Fate::Behind].into_iter().enumerate() {
         let new = bed.new_timer(&format!("order-{n}"), Due::At("2026-01-01T00:00:00Z".parse().unwrap()));
-        cut.store(when, Ordering::SeqCst);
+        arm(when, "order-");
         let answer = bed.store.insert(new.clone()).await;
         assert!(matches!(answer, Err(Error::OutcomeUnknown(_))), "{answer:?}");
         let there = bed.store.read().timer_by_key(bed.type_id, new.key.clone()).await.unwrap();
-        assert_eq!(there.is_some(), when == BEHIND);
-        // Asked again, it is the same registration.
-        let timer = match (when, bed.store.insert(new).await.unwrap()) {
-            (BEFORE, Inserted::Created(timer)) | (BEHIND, Inserted::Same(timer)) => timer,
-            other => panic!("{other:?}"),
-        };
+        assert_eq!(there.is_some(), when == Fate::Behind);
+        // Asked again, it is the same registration, and its own.
+        let Inserted::Created(timer) = bed.store.insert(new).await.unwrap() else { panic!("another's") };
 
         let mut closing = settlement(&timer, close());
         closing.compensations = vec![compensation("release", 1)];
-        cut.store(when, Ordering::SeqCst);
+        arm(when, r#""kind":"closed""#);
         let answer = bed.store.settle(closing.clone()).await;
         assert!(matches!(answer, Err(Error::OutcomeUnknown(_))), "{answer:?}");
         match (when, bed.store.settle(closing).await.unwrap()) {
-            (BEFORE, Settled::Done { .. }) => {}
-            (BEHIND, Settled::Lost(there)) => assert_eq!(there.state, State::Closed),
+            (Fate::Before, Settled::Done { .. }) => {}
+            (Fate::Behind, Settled::Lost(there)) => assert_eq!(there.state, State::Closed),
             other => panic!("{other:?}"),
         }
+
+        let lane = ClaimCompensations { type_id: bed.type_id, kind: name("release"), limit: 1, lease: secs(60) };
+        let run = bed.store.claim_compensations(lane).await.unwrap().remove(0);
+        let done = finish(run.id, run.fence, RunResult::Done { result: None, skipped: None });
+        arm(when, r#""kind":"compensation_done""#);
+        let answer = bed.store.finish_compensation(done.clone()).await;
+        assert!(matches!(answer, Err(Error::OutcomeUnknown(_))), "{answer:?}");
+        assert_eq!(bed.store.finish_compensation(done).await.unwrap(), when == Fate::Before, "reported once");
         assert_eq!(bed.verify(timer.id).await, Ok(()));
     }
-    assert_eq!(bed.store.read().compensation_counts(10).await.unwrap().0, 2);
+    assert!(armed.lock().unwrap().is_none(), "each write was seen");
+}
+
+/// A node that stands still between reading and writing is in nobody's way; and where it holds a lock all the same, for a
+/// claim of the backlog, not for long.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_stands_still_holds_nobody_up() {
+    let database = database().await;
+    let (port, armed) = cutter(database.port()).await;
+    let (bed, still) = real_bed(PostgresParams { url: database.url_at(port), ..database.params() }).await;
+    let other = Postgres::connect(PostgresParams { lock_timeout: DurationMs::from_millis(100), ..database.params() });
+    let other = other.await.unwrap();
+    let timers = overdue(&bed, &still, 0..20).await;
+    let settles = || timers[..10].iter().map(|timer| Op::Settle(settlement(timer, close()))).collect::<Vec<_>>();
+    let holding = |marker| {
+        *armed.lock().unwrap() = Some((Fate::Held, marker));
+        let armed = Arc::clone(&armed);
+        async move {
+            let began = Instant::now();
+            while armed.lock().unwrap().is_some() {
+                assert!(began.elapsed() < PATIENCE, "it comes to its write");
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+    };
+    let held = holding(r#""kind":"closed""#);
+    let node = Arc::clone(&still);
+    let ops = settles();
+    let standing = tokio::spawn(async move { node.write(Arc::new(ops)).await });
+    held.await;
+    let answers = other.write(Arc::new(settles())).await.unwrap();
+    assert!(answers.iter().all(|a| matches!(a, Answer::Settled(Settled::Done { .. }))), "{answers:?}");
+    standing.abort();
+
+    let now = other.now().await.unwrap();
+    let claim = |node: &str| {
+        let limits = vec![(bed.type_id, 20)];
+        Op::ClaimBacklog(ClaimBacklog { limits, before: now, lease: secs(60), node: node.into(), except: vec![] })
+    };
+    let held = holding(r#""kind":"claimed""#);
+    let (node, ops) = (Arc::clone(&still), vec![claim("still")]);
+    let standing = tokio::spawn(async move { node.write(Arc::new(ops)).await });
+    held.await;
+    let (mut claimed, began) = (0, Instant::now());
+    while claimed < 10 {
+        assert!(began.elapsed() < PATIENCE, "the server ends a transaction that stands idle");
+        match other.write(Arc::new(vec![claim("other")])).await.unwrap().remove(0) {
+            Answer::Backlog(backlog) => claimed += backlog.claimed.len(),
+            answer => panic!("{answer:?}"),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    standing.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_that_somebody_sits_on_does_not_hold_up_its_batch() {
+    let database = database().await;
+    let params = PostgresParams { lock_timeout: DurationMs::from_millis(200), ..database.params() };
+    let (bed, node) = real_bed(params).await;
+    let timers = overdue(&bed, &node, 0..5).await;
+    let mut client = database.client().await;
+    let holder = client.transaction().await.unwrap();
+    for taken in [1, 3] {
+        holder.execute("SELECT 1 FROM timers WHERE id = $1 FOR UPDATE", &[&timers[taken].id.0]).await.unwrap();
+    }
+    let mut ops: Vec<Op> = timers.iter().map(|timer| Op::Settle(settlement(timer, close()))).collect();
+    let target = Target::Key { type_id: bed.type_id, key: timers[3].key.clone() };
+    ops[3] = Op::Act(act(target, Command::Resolve));
+    let answers = node.write(Arc::new(ops)).await.unwrap();
+    for (n, answer) in answers.iter().enumerate() {
+        let is_done = matches!(answer, Answer::Settled(Settled::Done { .. }));
+        let is_refused = matches!(answer, Answer::Refused(Error::Unavailable(_)));
+        assert!(if n == 1 || n == 3 { is_refused } else { is_done }, "{n}: {answer:?}");
+    }
+    holder.rollback().await.unwrap();
+    bed.close(&timers[1], 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -237,12 +333,12 @@ async fn nothing_acknowledged_is_lost_with_the_server() {
         for (timer, fate) in caller.await.unwrap() {
             let there = bed.timer(timer.id).await;
             match fate {
-                Fate::Closed => assert_eq!(there.state, State::Closed),
-                Fate::Unknown => assert!(matches!(there.state, State::Closed | State::Scheduled)),
+                Said::Closed => assert_eq!(there.state, State::Closed),
+                Said::Unknown => assert!(matches!(there.state, State::Closed | State::Scheduled)),
             }
             assert_eq!(bed.verify(timer.id).await, Ok(()));
             closed += usize::from(there.state == State::Closed);
-            unknown += usize::from(matches!(fate, Fate::Unknown));
+            unknown += usize::from(matches!(fate, Said::Unknown));
         }
     }
     assert!(closed > 100, "{closed} closed");
@@ -251,13 +347,13 @@ async fn nothing_acknowledged_is_lost_with_the_server() {
     bed.store.close().await;
 }
 
-enum Fate {
+enum Said {
     Closed,
     Unknown,
 }
 
 /// Registers and closes, one after another; what was answered must be so.
-async fn register_and_close(bed: Arc<Bed>, caller: usize, ends: Arc<AtomicBool>) -> Vec<(Timer, Fate)> {
+async fn register_and_close(bed: Arc<Bed>, caller: usize, ends: Arc<AtomicBool>) -> Vec<(Timer, Said)> {
     let mut fates = Vec::new();
     let mut n = 0;
     while !ends.load(Ordering::SeqCst) {
@@ -275,8 +371,8 @@ async fn register_and_close(bed: Arc<Bed>, caller: usize, ends: Arc<AtomicBool>)
         let mut closing = settlement(&timer, close());
         closing.compensations = vec![compensation("release", 1)];
         let fate = match bed.store.settle(closing).await {
-            Ok(Settled::Done { .. }) => Fate::Closed,
-            Err(Error::Unavailable(_) | Error::OutcomeUnknown(_)) => Fate::Unknown,
+            Ok(Settled::Done { .. }) => Said::Closed,
+            Err(Error::Unavailable(_) | Error::OutcomeUnknown(_)) => Said::Unknown,
             other => panic!("{other:?}"),
         };
         fates.push((timer, fate));

@@ -2,15 +2,6 @@
 c.id, c.timer_id, t.namespace_id, c.type_id, t.key, c.kind, c.payload, c.revision, c.state, c.attempt, c.first_attempt,
 c.run_at, c.fence, c.last_error, c.result, c.created_at, c.settled_at
 
--- name: insert
-INSERT INTO compensations (
-    id, timer_id, seq, type_id, kind, revision, created_at, payload, run_at, state, attempt, first_attempt, fence
-)
-SELECT u.id, u.timer_id, u.seq, u.type_id, u.kind, u.revision, u.created_at, u.payload, u.created_at, 0, 1, 1, 0
-FROM unnest(
-    $1::uuid[], $2::uuid[], $3::bigint[], $4::bigint[], $5::text[], $6::bigint[], $7::bigint[], $8::text[]
-) AS u (id, timer_id, seq, type_id, kind, revision, created_at, payload)
-
 -- name: by_id
 SELECT {columns} FROM compensations AS c JOIN timers AS t ON t.id = c.timer_id WHERE c.id = $1
 
@@ -27,30 +18,26 @@ WHERE c.id = ANY ($1::uuid[])
 ORDER BY c.id
 FOR NO KEY UPDATE OF c
 
--- name: due
+-- name: look
 SELECT {columns}
-FROM (
-    SELECT * FROM compensations AS d
-    WHERE d.type_id = $1::bigint AND d.kind = $2 AND d.run_at <= $3
+FROM compensations AS c JOIN timers AS t ON t.id = c.timer_id
+WHERE c.id = ANY ($1::uuid[])
+
+-- name: claim
+-- A lease that lapsed has used its attempt up.
+WITH due AS MATERIALIZED (
+    SELECT d.id, d.run_at FROM compensations AS d
+    WHERE d.type_id = $1::bigint AND d.kind = $2 AND d.run_at <= coalesce($3::bigint, {begun})
     ORDER BY d.run_at
     LIMIT $4
     FOR NO KEY UPDATE SKIP LOCKED
-) AS c
-JOIN timers AS t ON t.id = c.timer_id
-ORDER BY c.run_at, c.id
-
--- name: update
-UPDATE compensations AS c
-SET state = u.state, attempt = u.attempt, first_attempt = u.first_attempt, run_at = u.run_at, fence = u.fence,
-    last_error = u.last_error, result = u.result, settled_at = u.settled_at
-FROM unnest(
-    $1::uuid[], $2::smallint[], $3::bigint[], $4::smallint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
-    $9::text[], $10::text[], $11::bigint[]
-) AS u (
-    id, state_before, fence_before, state, attempt, first_attempt, run_at, fence, last_error, result, settled_at
 )
-WHERE c.id = u.id AND c.state = u.state_before AND c.fence = u.fence_before
-RETURNING c.id
+UPDATE compensations AS c
+SET attempt = c.attempt + (c.state = 1)::integer, state = 1, fence = c.fence + 1,
+    run_at = least(coalesce($3::bigint, {begun})::numeric + $5::bigint, 253402300799999)::bigint
+FROM due JOIN timers AS t ON true
+WHERE c.id = due.id AND t.id = c.timer_id
+RETURNING {columns}, due.run_at
 
 -- name: lanes
 WITH RECURSIVE lanes AS (

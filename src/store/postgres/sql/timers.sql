@@ -3,7 +3,7 @@ t.id, t.namespace_id, t.type_id, t.key, t.state, t.due_at, t.run_at, t.attempt, 
 t.manual, t.depth, t.created_at, t.settled_at, t.first_due_at, t.actor, t.fingerprint, t.message_id, t.head,
 t.labels::text, t.outcome, t.payload
 
--- name: insert
+-- name: new_rows
 INSERT INTO timers (
     id, namespace_id, type_id, key, shard, due_at, run_at, revision, pinned, depth, created_at, first_due_at, actor,
     fingerprint, message_id, head, labels, payload, state, version, settled_at, attempt, lapses, manual
@@ -22,6 +22,9 @@ FROM unnest(
 ON CONFLICT ON CONSTRAINT timers_key DO NOTHING
 RETURNING id
 
+-- name: insert
+{new_rows}
+
 -- name: by_id
 SELECT {columns} FROM timers AS t WHERE t.id = $1
 
@@ -39,18 +42,63 @@ FROM unnest($1::bigint[], $2::text[]) AS u (type_id, key) JOIN timers AS t ON t.
 -- name: lock
 SELECT {columns} FROM timers AS t WHERE t.id = ANY ($1::uuid[]) ORDER BY t.id FOR NO KEY UPDATE
 
--- name: update
-UPDATE timers AS t
-SET state = u.state, due_at = u.due_at, run_at = u.run_at, attempt = u.attempt, lapses = u.lapses, version = u.version,
-    manual = u.manual, settled_at = u.settled_at, outcome = u.outcome, head = u.head
-FROM unnest(
-    $1::uuid[], $2::smallint[], $3::bigint[], $4::smallint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
-    $9::bigint[], $10::boolean[], $11::bigint[], $12::text[], $13::bytea[]
-) AS u (
-    id, state_before, version_before, state, due_at, run_at, attempt, lapses, version, manual, settled_at, outcome, head
+-- name: look
+SELECT {columns} FROM timers AS t WHERE t.id = ANY ($1::uuid[])
+
+-- name: of_compensations
+SELECT {columns} FROM timers AS t
+WHERE t.id = ANY (ARRAY(SELECT c.timer_id FROM compensations AS c WHERE c.id = ANY ($1::uuid[])))
+
+-- name: free
+SELECT t.id FROM timers AS t WHERE t.id = ANY ($1::uuid[]) FOR NO KEY UPDATE SKIP LOCKED
+
+-- name: write
+-- All of a batch. Timers are changed before compensations, and those before keys are taken, since the last line asks for
+-- them in this order; unless each row was found as it was read, it divides by zero, and nothing has happened.
+WITH new AS (
+    {new_rows}
+), changed AS (
+    UPDATE timers AS t
+    SET state = u.state, due_at = u.due_at, run_at = u.run_at, attempt = u.attempt, lapses = u.lapses,
+        version = u.version, manual = u.manual, settled_at = u.settled_at, outcome = u.outcome, head = u.head
+    FROM unnest(
+        $21::uuid[], $22::smallint[], $23::bigint[], $24::smallint[], $25::bigint[], $26::bigint[], $27::bigint[],
+        $28::bigint[], $29::bigint[], $30::boolean[], $31::bigint[], $32::text[], $33::bytea[]
+    ) AS u (
+        id, state_before, version_before, state, due_at, run_at, attempt, lapses, version, manual, settled_at, outcome,
+        head
+    )
+    WHERE t.id = u.id AND t.state = u.state_before AND t.version = u.version_before
+    RETURNING 1
+), noted AS (
+    INSERT INTO events (timer_id, seq, mac, body)
+    SELECT * FROM unnest($34::uuid[], $35::bigint[], $36::bytea[], $37::text[])
+), created AS (
+    INSERT INTO compensations (
+        id, timer_id, seq, type_id, kind, revision, created_at, payload, run_at, state, attempt, first_attempt, fence
+    )
+    SELECT u.id, u.timer_id, u.seq, u.type_id, u.kind, u.revision, u.created_at, u.payload, u.created_at, 0, 1, 1, 0
+    FROM unnest(
+        $38::uuid[], $39::uuid[], $40::bigint[], $41::bigint[], $42::text[], $43::bigint[], $44::bigint[], $45::text[]
+    ) AS u (id, timer_id, seq, type_id, kind, revision, created_at, payload)
+), run AS (
+    UPDATE compensations AS c
+    SET state = u.state, attempt = u.attempt, first_attempt = u.first_attempt, run_at = u.run_at, fence = u.fence,
+        last_error = u.last_error, result = u.result, settled_at = u.settled_at
+    FROM unnest(
+        $46::uuid[], $47::smallint[], $48::bigint[], $49::smallint[], $50::bigint[], $51::bigint[], $52::bigint[],
+        $53::bigint[], $54::text[], $55::text[], $56::bigint[]
+    ) AS u (
+        id, state_before, fence_before, state, attempt, first_attempt, run_at, fence, last_error, result, settled_at
+    )
+    WHERE c.id = u.id AND c.state = u.state_before AND c.fence = u.fence_before
+    RETURNING 1
 )
-WHERE t.id = u.id AND t.state = u.state_before AND t.version = u.version_before
-RETURNING t.id
+SELECT 1 / CASE
+    WHEN (SELECT count(*) FROM changed) = cardinality($21::uuid[])
+        AND (SELECT count(*) FROM run) = cardinality($46::uuid[])
+        AND (SELECT count(*) FROM new) = cardinality($1::uuid[])
+    THEN 1 ELSE 0 END
 
 -- name: due
 SELECT {columns} FROM timers AS t

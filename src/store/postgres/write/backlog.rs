@@ -5,7 +5,10 @@ use std::collections::HashMap;
 use tokio_postgres::{Row, types::ToSql};
 use uuid::Uuid;
 
-use super::{Batch, work::Work};
+use super::{
+    Batch,
+    work::{Changes, Work},
+};
 use crate::{
     domain::{
         id::TypeId,
@@ -63,8 +66,10 @@ impl Scans {
 }
 
 impl Batch<'_> {
-    pub(super) async fn claim_backlog(&mut self, begin: Option<&str>, claim: &ClaimBacklog) -> Result<Backlog, Fault> {
-        let now = self.now(begin).await?;
+    pub(super) async fn claim_backlog(&mut self, claim: &ClaimBacklog) -> Result<Backlog, Fault> {
+        // What it finds stays locked until it is written, so that others pass it by.
+        self.locking = true;
+        let ((), now) = tokio::try_join!(biased; self.conn.command("BEGIN"), self.clock())?;
         let limits = within(&claim.limits, MAX_CLAIMED);
         let except: Vec<Uuid> = claim.except.iter().map(|id| id.0).collect();
         // Nothing is ever due after now, whatever is asked for.
@@ -94,7 +99,7 @@ impl Batch<'_> {
                 _ => leave(timer),
             }
         }
-        self.flush(work).await?;
+        self.write(Changes { work: &work, new: Vec::new(), runs: Vec::new() }).await?;
         self.scans.extend(overdue.frontiers(&seen, &left));
         self.scans.extend(lapsed.frontiers(&seen, &left));
         let (claimed, poisoned) = taken.into_iter().partition(|timer| timer.state == State::Firing);

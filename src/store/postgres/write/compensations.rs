@@ -5,38 +5,34 @@ use std::collections::{HashMap, HashSet};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::{Batch, work::Work};
+use super::{
+    Batch,
+    work::{Changes, Work},
+};
 use crate::{
     domain::{
         compensation::{Compensation, CompensationState},
         id::{CompensationId, Name, NamespaceId, TypeId},
-        time::Timestamp,
     },
     store::{
         lane,
-        op::{
-            Answer, ClaimCompensations, FinishCompensation, Finished, Lane, Op, Redrive, RedriveWhich, Redriven,
-            Redriving,
-        },
-        postgres::{
-            error::Fault,
-            row::{self, code, column, json_text, ms},
-        },
+        op::{Answer, FinishCompensation, Finished, Lane, Op, Redrive, RedriveWhich, Redriven, Redriving},
+        postgres::{error::Fault, row},
     },
 };
 
 /// Dead compensations that one redrive looks at, in each type, for those of its kind.
 const MAX_LOOKED_AT: usize = 10_000;
 
-struct Held {
-    compensation: Compensation,
-    /// As it was read: the condition of its update.
-    state: CompensationState,
-    fence: i64,
+/// A compensation, and what it was read as: the condition of its update.
+pub(super) struct Run {
+    pub compensation: Compensation,
+    pub state: CompensationState,
+    pub fence: i64,
     is_changed: bool,
 }
 
-impl Held {
+impl Run {
     fn new(compensation: Compensation) -> Self {
         Self { state: compensation.state, fence: compensation.fence, is_changed: false, compensation }
     }
@@ -48,47 +44,21 @@ struct Found {
     more: bool,
 }
 
-/// Locked compensations with their locked timers.
+/// Compensations with their timers.
 struct Lanes<'a> {
-    held: HashMap<CompensationId, Held>,
+    held: HashMap<CompensationId, Run>,
     work: Work<'a>,
 }
 
 impl Batch<'_> {
-    /// Reports and redrives first, in order, then claims: this way timers are locked before compensations, and each in
-    /// one go.
-    pub(super) async fn compensations(&mut self, begin: Option<&str>, ops: &[Op]) -> Result<Vec<Answer>, Fault> {
-        let mut begin = begin;
-        let mut answers = if ops.iter().all(|op| matches!(op, Op::ClaimCompensations(_))) {
-            vec![None; ops.len()]
-        } else {
-            self.reports(begin.take(), ops).await?
-        };
-        let claims: Vec<(usize, &ClaimCompensations)> = ops
-            .iter()
-            .enumerate()
-            .filter_map(|(index, op)| match op {
-                Op::ClaimCompensations(claim) => Some((index, claim)),
-                _ => None,
-            })
-            .collect();
-        if !claims.is_empty() {
-            let now = self.now(begin).await?;
-            for (index, claimed) in self.claim(now, claims).await? {
-                answers[index] = Some(Answer::Compensations(claimed));
-            }
+    /// Reports and redrives, in order.
+    pub(super) async fn reports(&self, ops: &[&Op]) -> Result<Vec<Answer>, Fault> {
+        if self.locking {
+            self.conn.command("BEGIN").await?;
         }
-        answers
-            .into_iter()
-            .map(|answer| answer.ok_or_else(|| Fault::Data("an operation without an answer".into())))
-            .collect()
-    }
-
-    async fn reports(&mut self, begin: Option<&str>, ops: &[Op]) -> Result<Vec<Option<Answer>>, Fault> {
-        self.begin(begin).await?;
         let mut by_filter = HashMap::<usize, Found>::new();
         let mut wanted = HashSet::<Uuid>::new();
-        for (index, op) in ops.iter().enumerate() {
+        for (place, op) in ops.iter().enumerate() {
             match op {
                 Op::FinishCompensation(finish) => drop(wanted.insert(finish.id.0)),
                 Op::Redrive(Redrive { which: RedriveWhich::One(id), .. }) => drop(wanted.insert(id.0)),
@@ -96,34 +66,74 @@ impl Batch<'_> {
                     let limit = (*limit).min(lane::MAX_REDRIVEN);
                     let found = self.dead(*namespace_id, *type_id, kind.as_ref(), limit).await?;
                     wanted.extend(&found.ids);
-                    by_filter.insert(index, found);
+                    by_filter.insert(place, found);
                 }
                 _ => {}
             }
         }
-        let mut lanes = self.lock_lanes(wanted.into_iter().collect()).await?;
+        let mut lanes = self.read_lanes(wanted.into_iter().collect()).await?;
         let answers = ops
             .iter()
             .enumerate()
-            .map(|(index, op)| match op {
-                Op::FinishCompensation(finish) => Some(Answer::Finished(lanes.finish(finish))),
-                Op::Redrive(redrive) => Some(Answer::Redriven(lanes.redrive(redrive, by_filter.get(&index)))),
-                _ => None,
+            .map(|(place, op)| match op {
+                Op::FinishCompensation(finish) => Answer::Finished(lanes.finish(finish)),
+                Op::Redrive(redrive) => Answer::Redriven(lanes.redrive(redrive, by_filter.get(&place))),
+                _ => unreachable!("asked for with another operation"),
             })
             .collect();
-        self.update_compensations(lanes.held.values().filter(|held| held.is_changed)).await?;
-        self.flush(lanes.work).await?;
+        let runs = lanes.held.values().filter(|run| run.is_changed).collect();
+        self.write(Changes { work: &lanes.work, new: Vec::new(), runs }).await?;
         Ok(answers)
     }
 
-    /// Locks the timers of these compensations in order of id, and then the compensations in theirs.
-    async fn lock_lanes(&self, ids: Vec<Uuid>) -> Result<Lanes<'_>, Fault> {
-        let timers = self.conn.rows("compensations.timers_of", &[&ids]).await?;
-        let timers: HashSet<Uuid> = timers.iter().map(|row| row::get(row, 0)).collect::<Result<_, _>>()?;
-        let (timers, now) = self.lock(None, timers.into_iter().collect()).await?;
-        let rows = self.conn.rows("compensations.lock", &[&ids]).await?;
-        let held = rows.iter().map(|row| row::compensation(row).map(|c| (c.id, Held::new(c))));
+    /// The compensations with their timers; if they are to be locked, the timers first, each in order of id.
+    async fn read_lanes(&self, ids: Vec<Uuid>) -> Result<Lanes<'_>, Fault> {
+        let params: [&(dyn ToSql + Sync); 1] = [&ids];
+        let (now, timers, rows) = if self.locking {
+            let timers = self.conn.rows("compensations.timers_of", &params).await?;
+            let timers: HashSet<Uuid> = timers.iter().map(|row| row::get(row, 0)).collect::<Result<_, _>>()?;
+            let (now, timers) = self.lock(&timers.into_iter().collect::<Vec<_>>()).await?;
+            (now, timers, self.conn.rows("compensations.lock", &params).await?)
+        } else {
+            let (timers, rows, now) = tokio::try_join!(
+                biased;
+                self.conn.rows("timers.of_compensations", &params),
+                self.conn.rows("compensations.look", &params),
+                self.clock(),
+            )?;
+            (now, timers.iter().map(row::timer).collect::<Result<_, _>>()?, rows)
+        };
+        let held = rows.iter().map(|row| row::compensation(row).map(|c| (c.id, Run::new(c))));
         Ok(Lanes { held: held.collect::<Result<_, _>>()?, work: Work::new(self.chain, now, timers) })
+    }
+
+    /// Claims, each a statement of its own: what one has taken the next does not see. No event tells of a claim: what
+    /// the run comes to does, and what a claim has taken whose answer is lost runs once its lease has lapsed.
+    pub(super) async fn claim_compensations(&self, ops: &[&Op]) -> Result<Vec<Answer>, Fault> {
+        // Only a test's clock is not the server's, which the statement reads itself.
+        let now = self.store.clock.as_ref().map(|clock| clock.now().as_millis());
+        let claims = ops.iter().map(async |op| {
+            let Op::ClaimCompensations(claim) = op else { unreachable!("asked for with another operation") };
+            let limit = row::limit(claim.limit.min(lane::MAX_CLAIMED));
+            let lease = i64::try_from(claim.lease.as_millis()).unwrap_or(i64::MAX);
+            let params: [&(dyn ToSql + Sync); 5] = [&claim.type_id.0, &claim.kind.as_str(), &now, &limit, &lease];
+            let rows = self.conn.rows("compensations.claim", &params).await?;
+            let mut claimed: Vec<(i64, Compensation)> = rows
+                .iter()
+                .map(|row| Ok((row::get(row, 17)?, row::compensation(row)?)))
+                .collect::<Result<_, Fault>>()?;
+            claimed.sort_by_key(|(run_at, compensation)| (*run_at, compensation.id));
+            Ok(Answer::Compensations(claimed.into_iter().map(|(_, compensation)| compensation).collect()))
+        });
+        let answers = futures_util::future::join_all(claims).await;
+        if answers.iter().all(Result::is_err) {
+            return answers.into_iter().collect();
+        }
+        // What one has taken stands, whatever became of another.
+        Ok(answers
+            .into_iter()
+            .map(|answer| answer.unwrap_or_else(|fault: Fault| Answer::Refused(fault.into())))
+            .collect())
     }
 
     /// The oldest dead ones of the types and kind, at most `limit`.
@@ -149,77 +159,6 @@ impl Batch<'_> {
             }
         }
         Ok(Found { ids, more: kind.is_some() && rows.len() == MAX_LOOKED_AT })
-    }
-
-    /// Claims of one lane see each other's, so those of
-    /// different lanes go together.
-    async fn claim(
-        &self,
-        now: Timestamp,
-        mut claims: Vec<(usize, &ClaimCompensations)>,
-    ) -> Result<Vec<(usize, Vec<Compensation>)>, Fault> {
-        let mut claimed = Vec::with_capacity(claims.len());
-        while !claims.is_empty() {
-            let mut lanes = HashSet::new();
-            let (together, later) = claims.into_iter().partition(|(_, c)| lanes.insert((c.type_id, c.kind.clone())));
-            claims = later;
-            claimed.extend(self.claim_lanes(now, together).await?);
-        }
-        Ok(claimed)
-    }
-
-    async fn claim_lanes(
-        &self,
-        now: Timestamp,
-        claims: Vec<(usize, &ClaimCompensations)>,
-    ) -> Result<Vec<(usize, Vec<Compensation>)>, Fault> {
-        let found = claims.iter().map(async |(index, claim)| {
-            let limit = row::limit(claim.limit.min(lane::MAX_CLAIMED));
-            let params: [&(dyn ToSql + Sync); 4] = [&claim.type_id.0, &claim.kind.as_str(), &now.as_millis(), &limit];
-            let rows = self.conn.rows("compensations.due", &params).await?;
-            let held = rows.iter().map(|row| {
-                let mut held = Held::new(row::compensation(row)?);
-                lane::claim(&mut held.compensation, claim.lease, now);
-                Ok(held)
-            });
-            Ok::<_, Fault>((*index, held.collect::<Result<Vec<Held>, Fault>>()?))
-        });
-        let found = futures_util::future::try_join_all(found).await?;
-        self.update_compensations(found.iter().flat_map(|(_, held)| held)).await?;
-        let bare = |held: Vec<Held>| held.into_iter().map(|held| held.compensation).collect();
-        Ok(found.into_iter().map(|(index, held)| (index, bare(held))).collect())
-    }
-
-    async fn update_compensations(&self, held: impl Iterator<Item = &Held>) -> Result<(), Fault> {
-        let mut held: Vec<&Held> = held.collect();
-        if held.is_empty() {
-            return Ok(());
-        }
-        held.sort_by_key(|h| h.compensation.id);
-        let rows = self
-            .conn
-            .rows(
-                "compensations.update",
-                &[
-                    &column(&held, |h| h.compensation.id.0),
-                    &column(&held, |h| code(h.state.code())),
-                    &column(&held, |h| h.fence),
-                    &column(&held, |h| code(h.compensation.state.code())),
-                    &column(&held, |h| i64::from(h.compensation.attempt)),
-                    &column(&held, |h| i64::from(h.compensation.first_attempt)),
-                    &column(&held, |h| ms(h.compensation.run_at)),
-                    &column(&held, |h| h.compensation.fence),
-                    &column(&held, |h| h.compensation.last_error.as_ref().map(json_text)),
-                    &column(&held, |h| h.compensation.result.as_deref()),
-                    &column(&held, |h| ms(h.compensation.settled_at)),
-                ],
-            )
-            .await?;
-        if rows.len() == held.len() {
-            Ok(())
-        } else {
-            Err(Fault::Conflict("a locked compensation was changed by another".into()))
-        }
     }
 }
 

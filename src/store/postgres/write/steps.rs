@@ -2,9 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 
+use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::{Batch, insert::Key, work::Work};
+use super::{
+    Batch,
+    insert::{Key, Registrations},
+    work::{Changes, Work},
+};
 use crate::{
     domain::{
         id::TimerId,
@@ -14,7 +19,7 @@ use crate::{
     },
     store::{
         op::{Act, Acted, Answer, Claim, Claimed, Inserted, Op, Remember, Settled, Settlement, Target},
-        postgres::{error::Fault, row},
+        postgres::{connect::Conn, error::Fault, row},
         register::remembered,
         transition::created,
     },
@@ -23,10 +28,8 @@ use crate::{
 /// What a run through the operations comes to.
 struct Pass<'a> {
     work: Work<'a>,
-    answers: Vec<Option<Answer>>,
+    answers: Vec<Answer>,
     by_key: HashMap<Key, TimerId>,
-    /// Timers for keys that were never seen, to be inserted.
-    remembered: Vec<Timer>,
     /// The settlements that took place and have follow-ups, by their place in the batch.
     with_follow_ups: Vec<usize>,
 }
@@ -35,54 +38,112 @@ struct Pass<'a> {
 type FollowUps = HashMap<usize, Vec<Inserted>>;
 
 impl Batch<'_> {
-    /// Steps first, in order, then claims of the backlog: what waits side by side has no order among itself, and this
-    /// way all rows are locked in one go.
-    pub(super) async fn timers(&mut self, begin: Option<&str>, ops: &[Op]) -> Result<Vec<Answer>, Fault> {
-        let mut begin = begin;
-        let mut answers = if ops.iter().all(|op| matches!(op, Op::ClaimBacklog(_))) {
-            vec![None; ops.len()]
-        } else {
-            self.steps(begin.take(), ops).await?
-        };
-        for (op, answer) in ops.iter().zip(&mut answers) {
-            if let Op::ClaimBacklog(claim) = op {
-                *answer = Some(Answer::Backlog(self.claim_backlog(begin.take(), claim).await?));
-            }
+    pub(super) async fn steps(&self, ops: &[&Op]) -> Result<Vec<Answer>, Fault> {
+        let targets = Targets::of(ops);
+        let (now, timers) =
+            if self.locking { self.lock_targets(targets).await? } else { self.look_up(targets).await? };
+        let has_follow_ups = |op: &&Op| matches!(op, Op::Settle(settlement) if !settlement.follow_ups.is_empty());
+        if !ops.iter().any(has_follow_ups) {
+            let pass = run(Work::new(self.chain, now, timers), ops, &FollowUps::new());
+            self.know_types(pass.work.added().map(|timer| timer.type_id.0).collect::<Vec<_>>().into_iter()).await?;
+            self.write(Changes { work: &pass.work, new: Vec::new(), runs: Vec::new() }).await?;
+            return Ok(pass.answers);
         }
-        answers
-            .into_iter()
-            .map(|answer| answer.ok_or_else(|| Fault::Data("an operation without an answer".into())))
-            .collect()
-    }
-
-    async fn steps(&mut self, begin: Option<&str>, ops: &[Op]) -> Result<Vec<Option<Answer>>, Fault> {
-        let (now, locked) = self.lock_targets(begin, ops).await?;
-        let chain = self.chain;
-        let has_follow_ups = |op: &Op| matches!(op, Op::Settle(settlement) if !settlement.follow_ups.is_empty());
-        let pass = if ops.iter().any(has_follow_ups) {
-            // Which settlements take place must be known before their follow-ups are made, and what became of those
-            // before the settlements' events are written. So all of it is gone through twice.
-            let sketch = run(Work::new(chain, now, locked.clone()), ops, &FollowUps::new());
-            let follow_ups = self.follow_ups(now, ops, &sketch).await?;
-            run(Work::new(chain, now, locked), ops, &follow_ups)
-        } else {
-            let pass = run(Work::new(chain, now, locked), ops, &FollowUps::new());
-            self.remember(&pass.remembered, &[], now).await?;
-            pass
+        // Which settlements take place must be known before their follow-ups are made, and what became of those before
+        // the settlements' events are written. So all of it is gone through twice.
+        let sketch = run(Work::new(self.chain, now, timers.clone()), ops, &FollowUps::new());
+        let new: Vec<&NewTimer> = sketch.follow_ups(ops).flat_map(|(_, settlement)| &settlement.follow_ups).collect();
+        let known = new.iter().map(|new| new.type_id).chain(sketch.work.added().map(|timer| timer.type_id));
+        self.know_types(known.map(|id| id.0).collect::<Vec<_>>().into_iter()).await?;
+        let registrations = Registrations::new(new, self.chain, now);
+        let firsts: Vec<&Timer> = registrations.timers().collect();
+        let mut taken = self.by_keys(&firsts).await?;
+        // What the same batch leaves behind for a key is there before its follow-ups.
+        taken.extend(sketch.work.added().map(|timer| ((timer.type_id, timer.key.clone()), timer.clone())));
+        let mut made = registrations.answers(&taken).into_iter();
+        let made_by = |(place, settlement): (usize, &Settlement)| {
+            (place, made.by_ref().take(settlement.follow_ups.len()).collect())
         };
-        self.flush(pass.work).await?;
+        let follow_ups: FollowUps = sketch.follow_ups(ops).map(made_by).collect();
+        let pass = run(Work::new(self.chain, now, timers), ops, &follow_ups);
+        let new = registrations.timers().filter(|t| !taken.contains_key(&(t.type_id, t.key.clone()))).collect();
+        self.write(Changes { work: &pass.work, new, runs: Vec::new() }).await?;
         Ok(pass.answers)
     }
 
-    /// Locks every timer that the operations speak of, in order of id.
-    async fn lock_targets(&self, begin: Option<&str>, ops: &[Op]) -> Result<(Timestamp, Vec<Timer>), Fault> {
+    /// Reads every timer that the operations speak of, and the clock once that is done.
+    async fn look_up(&self, targets: Targets<'_>) -> Result<(Timestamp, Vec<Timer>), Fault> {
+        let Targets { ids, types, keys } = targets;
+        let (by_id, by_key): ([&(dyn ToSql + Sync); 1], [&(dyn ToSql + Sync); 2]) = ([&ids], [&types, &keys]);
+        let read = async |is_asked: bool, name: &str, params: &[&(dyn ToSql + Sync)]| {
+            if is_asked { self.conn.rows(name, params).await } else { Ok(Vec::new()) }
+        };
+        let (mut rows, more, now) = tokio::try_join!(
+            biased;
+            read(!ids.is_empty(), "timers.look", &by_id),
+            read(!keys.is_empty(), "timers.by_keys", &by_key),
+            self.clock(),
+        )?;
+        rows.extend(more);
+        Ok((now, rows.iter().map(row::timer).collect::<Result<_, _>>()?))
+    }
+
+    /// The same with a lock on each, in order of id.
+    async fn lock_targets(&self, targets: Targets<'_>) -> Result<(Timestamp, Vec<Timer>), Fault> {
+        let Targets { mut ids, types, keys } = targets;
+        let params: [&(dyn ToSql + Sync); 2] = [&types, &keys];
+        let by_keys = self.conn.rows("timers.ids_by_keys", &params);
+        let ((), rows) = tokio::try_join!(biased; self.conn.command("BEGIN"), by_keys)?;
+        for row in &rows {
+            ids.push(row::get(row, 0)?);
+        }
+        self.lock(&ids).await
+    }
+
+    /// Locks timers in order of id, and reads the clock once that is done.
+    pub(super) async fn lock(&self, ids: &[Uuid]) -> Result<(Timestamp, Vec<Timer>), Fault> {
+        let params: [&(dyn ToSql + Sync); 1] = [&ids];
+        let (rows, now) = tokio::try_join!(biased; self.conn.rows("timers.lock", &params), self.clock())?;
+        Ok((now, rows.iter().map(row::timer).collect::<Result<_, _>>()?))
+    }
+}
+
+/// Which of the operations speak of rows that other transactions hold, by their place.
+pub(super) async fn held_by_others(conn: &Conn, ops: &[&Op]) -> Result<HashSet<usize>, Fault> {
+    let Targets { ids, types, keys } = Targets::of(ops);
+    let mut timers = conn.rows("timers.look", &[&ids]).await?;
+    timers.extend(conn.rows("timers.by_keys", &[&types, &keys]).await?);
+    let timers: Vec<Timer> = timers.iter().map(row::timer).collect::<Result<_, _>>()?;
+    let free = conn.rows("timers.free", &[&row::column(&timers, |timer| timer.id.0)]).await?;
+    let free: HashSet<Uuid> = free.iter().map(|row| row::get(row, 0)).collect::<Result<_, _>>()?;
+    let held: Vec<Timer> = timers.into_iter().filter(|timer| !free.contains(&timer.id.0)).collect();
+    let is_held = |op: &Op| match op {
+        Op::Act(Act { target: Target::Key { type_id, key }, .. }) => {
+            held.iter().any(|timer| timer.type_id == *type_id && timer.key == *key)
+        }
+        Op::Act(Act { target: Target::Id { id, .. }, .. })
+        | Op::Settle(Settlement { id, .. })
+        | Op::Claim(Claim { id, .. }) => held.iter().any(|timer| timer.id == *id),
+        _ => false,
+    };
+    Ok(ops.iter().enumerate().filter(|(_, op)| is_held(op)).map(|(place, _)| place).collect())
+}
+
+/// The timers that operations speak of.
+struct Targets<'a> {
+    ids: Vec<Uuid>,
+    types: Vec<i64>,
+    keys: Vec<&'a str>,
+}
+
+impl<'a> Targets<'a> {
+    fn of(ops: &[&'a Op]) -> Self {
         let mut ids = HashSet::<Uuid>::new();
-        let (mut types, mut keys) = (Vec::new(), Vec::new());
+        let mut by_key = HashSet::<(i64, &str)>::new();
         for op in ops {
             match op {
                 Op::Act(Act { target: Target::Key { type_id, key }, .. }) => {
-                    types.push(type_id.0);
-                    keys.push(key.as_str());
+                    by_key.insert((type_id.0, key.as_str()));
                 }
                 Op::Act(Act { target: Target::Id { id, .. }, .. })
                 | Op::Settle(Settlement { id, .. })
@@ -92,82 +153,38 @@ impl Batch<'_> {
                 _ => {}
             }
         }
-        let mut begin = begin;
-        if !keys.is_empty() {
-            let params: [&(dyn tokio_postgres::types::ToSql + Sync); 2] = [&types, &keys];
-            let by_keys = self.conn.rows("timers.ids_by_keys", &params);
-            let ((), rows) = tokio::try_join!(biased; self.begin(begin.take()), by_keys)?;
-            for row in &rows {
-                ids.insert(row::get(row, 0)?);
-            }
-        }
-        let (locked, now) = self.lock(begin, ids.into_iter().collect()).await?;
-        Ok((now, locked))
-    }
-
-    /// Locks timers in order of id, and reads the clock once that is done.
-    pub(super) async fn lock(&self, begin: Option<&str>, ids: Vec<Uuid>) -> Result<(Vec<Timer>, Timestamp), Fault> {
-        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 1] = [&ids];
-        let rows = self.conn.rows("timers.lock", &params);
-        let ((), rows, now) = tokio::try_join!(biased; self.begin(begin), rows, self.clock())?;
-        Ok((rows.iter().map(row::timer).collect::<Result<_, _>>()?, now))
-    }
-
-    async fn follow_ups(&mut self, now: Timestamp, ops: &[Op], sketch: &Pass<'_>) -> Result<FollowUps, Fault> {
-        let mut new = Vec::<&NewTimer>::new();
-        let mut counts = Vec::new();
-        for &index in &sketch.with_follow_ups {
-            if let Op::Settle(settlement) = &ops[index] {
-                new.extend(&settlement.follow_ups);
-                counts.push((index, settlement.follow_ups.len()));
-            }
-        }
-        let mut made = self.remember(&sketch.remembered, &new, now).await?.into_iter();
-        Ok(counts.into_iter().map(|(index, count)| (index, made.by_ref().take(count).collect())).collect())
-    }
-
-    /// Inserts the remembered timers and the new ones, all in order of key.
-    async fn remember(
-        &mut self,
-        remembered: &[Timer],
-        new: &[&NewTimer],
-        now: Timestamp,
-    ) -> Result<Vec<Inserted>, Fault> {
-        if remembered.is_empty() && new.is_empty() {
-            return Ok(Vec::new());
-        }
-        let (inserted, created) = self.register(now, new, remembered).await?;
-        if remembered.iter().all(|timer| created.contains(&timer.id)) {
-            Ok(inserted)
-        } else {
-            // Registered since the keys were looked up: the act finds its timer the next time.
-            Err(Fault::Conflict("a key was registered meanwhile".into()))
-        }
+        let (types, keys) = by_key.into_iter().unzip();
+        Self { ids: ids.into_iter().collect(), types, keys }
     }
 }
 
-fn run<'a>(work: Work<'a>, ops: &'a [Op], follow_ups: &FollowUps) -> Pass<'a> {
+impl Pass<'_> {
+    /// The settlements that took place and have follow-ups, by their place in the batch.
+    fn follow_ups<'o>(&self, ops: &[&'o Op]) -> impl Iterator<Item = (usize, &'o Settlement)> {
+        let of = |place: &usize| match ops[*place] {
+            Op::Settle(settlement) => Some((*place, settlement)),
+            _ => None,
+        };
+        self.with_follow_ups.iter().filter_map(of)
+    }
+}
+
+fn run<'a>(work: Work<'a>, ops: &[&'a Op], follow_ups: &FollowUps) -> Pass<'a> {
     let by_key = work.timers().map(|timer| ((timer.type_id, timer.key.clone()), timer.id)).collect();
-    let mut pass = Pass {
-        work,
-        answers: Vec::with_capacity(ops.len()),
-        by_key,
-        remembered: Vec::new(),
-        with_follow_ups: Vec::new(),
-    };
-    for (index, op) in ops.iter().enumerate() {
+    let mut pass = Pass { work, answers: Vec::with_capacity(ops.len()), by_key, with_follow_ups: Vec::new() };
+    for (place, op) in ops.iter().enumerate() {
         let answer = match op {
-            Op::Act(act) => Some(Answer::Acted(pass.act(act))),
-            Op::Claim(claim) => Some(Answer::Claimed(pass.claim(claim))),
+            Op::Act(act) => Answer::Acted(pass.act(act)),
+            Op::Claim(claim) => Answer::Claimed(pass.claim(claim)),
             Op::Settle(settlement) => {
-                let made = follow_ups.get(&index).map_or(&[][..], Vec::as_slice);
+                let made = follow_ups.get(&place).map_or(&[][..], Vec::as_slice);
                 let settled = pass.settle(settlement, made);
                 if matches!(settled, Settled::Done { .. }) && !settlement.follow_ups.is_empty() {
-                    pass.with_follow_ups.push(index);
+                    pass.with_follow_ups.push(place);
                 }
-                Some(Answer::Settled(settled))
+                Answer::Settled(settled)
             }
-            _ => None,
+            _ => unreachable!("asked for with another operation"),
         };
         pass.answers.push(answer);
     }
@@ -197,11 +214,11 @@ impl<'a> Pass<'a> {
         }
     }
 
+    /// Leaves a resolved timer behind for a key that was never seen.
     fn remember(&mut self, act: &Act, key: Key, remember: &Remember) -> Timer {
         let (timer, event) = remembered(act, key.clone(), remember, self.work.chain(), self.work.now);
         self.work.add(timer.clone(), event);
         self.by_key.insert(key, timer.id);
-        self.remembered.push(timer.clone());
         timer
     }
 

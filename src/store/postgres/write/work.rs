@@ -1,9 +1,10 @@
-//! What a batch makes of the timers that it has locked, in memory: the rows as they change, and what is written with
-//! them.
+//! What a batch makes of the timers that it has read, in memory, and the one statement that writes all of it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use super::Batch;
+use tokio_postgres::types::ToSql;
+
+use super::{Batch, compensations::Run, insert::NewRows};
 use crate::{
     domain::{
         audit::Chain,
@@ -14,7 +15,7 @@ use crate::{
     store::{
         postgres::{
             error::Fault,
-            row::{code, column, ms},
+            row::{code, column, json_text, ms},
         },
         transition::{Created, Head, Link, Note, Transition},
     },
@@ -27,20 +28,22 @@ struct Held {
     version: i64,
 }
 
-/// Locked timers, and what is to be written.
+/// Timers, and what is to be written of them.
 pub(super) struct Work<'a> {
     pub now: Timestamp,
     chain: &'a Chain,
     held: HashMap<TimerId, Held>,
     events: Vec<(TimerId, Link)>,
     compensations: Vec<(TimerId, TypeId, Created<'a>)>,
+    /// Timers that came into being with an event beside their registration.
+    new: HashSet<TimerId>,
 }
 
 impl<'a> Work<'a> {
-    pub(super) fn new(chain: &'a Chain, now: Timestamp, locked: Vec<Timer>) -> Self {
+    pub(super) fn new(chain: &'a Chain, now: Timestamp, read: Vec<Timer>) -> Self {
         let hold = |timer: Timer| (timer.id, Held { state: timer.state, version: timer.version, timer });
-        let held = locked.into_iter().map(hold).collect();
-        Self { now, chain, held, events: Vec::new(), compensations: Vec::new() }
+        let held = read.into_iter().map(hold).collect();
+        Self { now, chain, held, events: Vec::new(), compensations: Vec::new(), new: HashSet::new() }
     }
 
     pub(super) fn timer(&self, id: TimerId) -> Option<&Timer> {
@@ -55,10 +58,15 @@ impl<'a> Work<'a> {
         self.chain
     }
 
-    /// Takes in a timer that this transaction inserts as it is, with the one event that it has beside its registration.
+    /// Takes in a timer that is to be inserted as it is, with the one event that it has beside its registration.
     pub(super) fn add(&mut self, timer: Timer, event: Link) {
         self.events.push((timer.id, event));
+        self.new.insert(timer.id);
         self.held.insert(timer.id, Held { state: timer.state, version: timer.version, timer });
+    }
+
+    pub(super) fn added(&self) -> impl Iterator<Item = &Timer> {
+        self.new.iter().filter_map(|id| self.timer(*id))
     }
 
     /// The timer as it now is; `None` if it is not held.
@@ -82,72 +90,75 @@ impl<'a> Work<'a> {
     }
 }
 
+/// All that a batch writes.
+pub(super) struct Changes<'a> {
+    pub work: &'a Work<'a>,
+    /// Beside those that the work has added.
+    pub new: Vec<&'a Timer>,
+    /// Compensations that a claim, a report or a redrive has changed.
+    pub runs: Vec<&'a Run>,
+}
+
 impl Batch<'_> {
-    /// Writes what the work came to. Everything in it hangs on the conditional updates: unless each of them found its
-    /// row as it was read, nothing of the batch is committed.
-    pub(super) async fn flush(&self, work: Work<'_>) -> Result<(), Fault> {
+    /// Writes the changes in one statement, and ends the transaction, if one was begun. Unless each row was found as it
+    /// was read, nothing of it is written.
+    pub(super) async fn write(&self, changes: Changes<'_>) -> Result<(), Fault> {
+        let Changes { work, mut new, mut runs } = changes;
         let mut changed: Vec<&Held> = work.held.values().filter(|h| h.timer.version != h.version).collect();
         changed.sort_by_key(|held| held.timer.id);
-        let update = async {
-            if changed.is_empty() {
-                return Ok(());
-            }
-            let rows = self
-                .conn
-                .rows(
-                    "timers.update",
-                    &[
-                        &column(&changed, |h| h.timer.id.0),
-                        &column(&changed, |h| code(h.state.code())),
-                        &column(&changed, |h| h.version),
-                        &column(&changed, |h| code(h.timer.state.code())),
-                        &column(&changed, |h| h.timer.due_at.as_millis()),
-                        &column(&changed, |h| ms(h.timer.run_at)),
-                        &column(&changed, |h| i64::from(h.timer.attempt)),
-                        &column(&changed, |h| i64::from(h.timer.lapses)),
-                        &column(&changed, |h| h.timer.version),
-                        &column(&changed, |h| h.timer.manual),
-                        &column(&changed, |h| ms(h.timer.settled_at)),
-                        &column(&changed, |h| h.timer.outcome.as_deref()),
-                        &column(&changed, |h| &h.timer.head[..]),
-                    ],
-                )
-                .await?;
-            if rows.len() == changed.len() {
-                Ok(())
-            } else {
-                Err(Fault::Conflict("a locked timer was changed by another".into()))
-            }
-        };
-        let events = async {
-            if work.events.is_empty() {
-                return Ok(());
-            }
-            let params: [&(dyn tokio_postgres::types::ToSql + Sync); 4] = [
-                &column(&work.events, |(timer, _)| timer.0),
-                &column(&work.events, |(_, e)| e.seq),
-                &column(&work.events, |(_, e)| &e.mac[..]),
-                &column(&work.events, |(_, e)| e.body.as_str()),
-            ];
-            self.conn.change("events.insert", &params).await.map(drop)
-        };
-        let compensations = async {
-            if work.compensations.is_empty() {
-                return Ok(());
-            }
-            let made_at = work.now.as_millis();
-            let params: [&(dyn tokio_postgres::types::ToSql + Sync); 8] = [
-                &column(&work.compensations, |(_, _, c)| c.id.0),
-                &column(&work.compensations, |(timer, _, _)| timer.0),
-                &column(&work.compensations, |(_, _, c)| c.seq),
-                &column(&work.compensations, |(_, type_id, _)| type_id.0),
-                &column(&work.compensations, |(_, _, c)| c.spec.kind.as_str()),
-                &column(&work.compensations, |(_, _, c)| c.revision),
-                &column(&work.compensations, |_| made_at),
-                &column(&work.compensations, |(_, _, c)| c.spec.payload.as_str()),
-            ];
-            self.conn.change("compensations.insert", &params).await.map(drop)
-        };
-        tokio::try_join!(biased; update, events, compensations).map(drop)
+        runs.sort_by_key(|run| run.compensation.id);
+        new.extend(work.added());
+        if changed.is_empty() && new.is_empty() && runs.is_empty() {
+            return if self.locking { self.commit().await } else { Ok(()) };
+        }
+        let new = NewRows::new(new);
+        let (made_at, events, created) = (work.now.as_millis(), &work.events, &work.compensations);
+        let mut params = new.params();
+        let changes: [Box<dyn ToSql + Sync + Send + '_>; 36] = [
+            Box::new(column(&changed, |h| h.timer.id.0)),
+            Box::new(column(&changed, |h| code(h.state.code()))),
+            Box::new(column(&changed, |h| h.version)),
+            Box::new(column(&changed, |h| code(h.timer.state.code()))),
+            Box::new(column(&changed, |h| h.timer.due_at.as_millis())),
+            Box::new(column(&changed, |h| ms(h.timer.run_at))),
+            Box::new(column(&changed, |h| i64::from(h.timer.attempt))),
+            Box::new(column(&changed, |h| i64::from(h.timer.lapses))),
+            Box::new(column(&changed, |h| h.timer.version)),
+            Box::new(column(&changed, |h| h.timer.manual)),
+            Box::new(column(&changed, |h| ms(h.timer.settled_at))),
+            Box::new(column(&changed, |h| h.timer.outcome.as_deref())),
+            Box::new(column(&changed, |h| &h.timer.head[..])),
+            Box::new(column(events, |(timer, _)| timer.0)),
+            Box::new(column(events, |(_, e)| e.seq)),
+            Box::new(column(events, |(_, e)| &e.mac[..])),
+            Box::new(column(events, |(_, e)| e.body.as_str())),
+            Box::new(column(created, |(_, _, c)| c.id.0)),
+            Box::new(column(created, |(timer, _, _)| timer.0)),
+            Box::new(column(created, |(_, _, c)| c.seq)),
+            Box::new(column(created, |(_, type_id, _)| type_id.0)),
+            Box::new(column(created, |(_, _, c)| c.spec.kind.as_str())),
+            Box::new(column(created, |(_, _, c)| c.revision)),
+            Box::new(column(created, |_| made_at)),
+            Box::new(column(created, |(_, _, c)| c.spec.payload.as_str())),
+            Box::new(column(&runs, |r| r.compensation.id.0)),
+            Box::new(column(&runs, |r| code(r.state.code()))),
+            Box::new(column(&runs, |r| r.fence)),
+            Box::new(column(&runs, |r| code(r.compensation.state.code()))),
+            Box::new(column(&runs, |r| i64::from(r.compensation.attempt))),
+            Box::new(column(&runs, |r| i64::from(r.compensation.first_attempt))),
+            Box::new(column(&runs, |r| ms(r.compensation.run_at))),
+            Box::new(column(&runs, |r| r.compensation.fence)),
+            Box::new(column(&runs, |r| r.compensation.last_error.as_ref().map(json_text))),
+            Box::new(column(&runs, |r| r.compensation.result.as_deref())),
+            Box::new(column(&runs, |r| ms(r.compensation.settled_at))),
+        ];
+        params.extend(changes.iter().map(|param| &**param as &(dyn ToSql + Sync)));
+        if self.locking {
+            // Sent together: the transaction does not wait for this side between the two.
+            let statement = async { self.conn.rows("timers.write", &params).await.map_err(Fault::in_flight) };
+            self.sent(async { tokio::try_join!(biased; statement, self.commit()).map(drop) }).await
+        } else {
+            self.sent(self.conn.write("timers.write", &params)).await.map(drop)
+        }
     }
 }
