@@ -24,6 +24,8 @@ pub(super) enum Accept {
     Switch,
     /// At least, at most.
     Count(u64, u64),
+    /// From 0 to 1.
+    Share,
     /// Milliseconds, at least and at most.
     Duration(u64, u64),
     /// Addresses with commas between them, or nothing. What stands before an `@` is never shown.
@@ -62,6 +64,9 @@ pub(super) fn accept(setting: &str, default: &Value) -> Accept {
         "dispatch.concurrency" => Accept::Count(1, 100_000),
         "dispatch.lease" | "compensation.lease" => Accept::Duration(SECOND, DAY),
         "dispatch.drain_rate" => Accept::Count(0, 10_000_000),
+        "dispatch.pause_failed_share" => Accept::Share,
+        "dispatch.pause_window" => Accept::Duration(SECOND, DAY),
+        "dispatch.pause_min" => Accept::Count(1, 1_000_000),
         "compensation.concurrency" => Accept::Count(1, 10_000),
         "compensation.attempts" => Accept::Count(1, 1000),
         "compensation.initial" | "compensation.max" => Accept::Duration(1, 7 * DAY),
@@ -110,6 +115,13 @@ impl Accept {
                     other => other.as_u64()?,
                 };
                 (least..=most).contains(&number).then(|| number.into())
+            }
+            Self::Share => {
+                let share = match given {
+                    Value::String(s) => s.parse::<f64>().ok()?,
+                    other => other.as_f64()?,
+                };
+                (0.0..=1.0).contains(&share).then(|| share.into())
             }
             Self::Duration(least, most) => {
                 let length = given.as_str()?.parse::<DurationMs>().ok()?;
@@ -166,6 +178,7 @@ impl fmt::Display for Accept {
             Self::OneOf(names) => f.write_str(&names.join(" or ")),
             Self::Switch => f.write_str("true or false"),
             Self::Count(least, most) => write!(f, "a whole number from {least} to {most}"),
+            Self::Share => f.write_str("a share from 0 to 1, like 0.05"),
             Self::Duration(least, most) => write!(
                 f,
                 "a duration like 500ms, 30s, 15m, 2h or 7d, from {} to {}",

@@ -76,7 +76,7 @@ impl Store {
 }
 
 /// From due to decided.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dispatch {
     /// Whether this node fires timers and runs compensations, or only registers.
@@ -93,6 +93,11 @@ pub struct Dispatch {
     pub backlog: bool,
     /// Overdue timers started in a second by all nodes together; 0 for no limit.
     pub drain_rate: u32,
+    /// The share of a type's expiries, from 0 to 1, that may fail within `pause_window`: if more do, and at least
+    /// `pause_min` were settled, the type pauses itself. 0: never.
+    pub pause_failed_share: f64,
+    pub pause_window: DurationMs,
+    pub pause_min: u32,
 }
 
 /// The lanes of compensations.

@@ -102,9 +102,10 @@ impl Engine {
     }
 
     /// A decision is committed: `timer` is what it has become.
-    fn committed(&self, job: &Job, timer: &Timer, decided: &Decided) {
+    fn committed(self: &Arc<Self>, job: &Job, timer: &Timer, decided: &Decided) {
         let now = self.clock.now();
         Meter::settled(job, timer, decided, now);
+        self.judge(timer);
         let lateness = job.ready_at.map(|at| now.since(at));
         self.stats.fired(timer, lateness, timer.state == State::Scheduled);
         self.stats.compensations_changed(timer.namespace_id, || {

@@ -33,6 +33,7 @@
 mod backlog;
 mod bucket;
 mod commit;
+mod failures;
 mod holder;
 mod inflight;
 mod lane;
@@ -157,6 +158,7 @@ struct Engine {
     open: slots::Open,
     meter: Meter,
     watch: pauses::Watch,
+    failures: failures::Failures,
     last_tick: AtomicI64,
     /// No more slots, and nothing more from the backlog.
     stop_taking: CancellationToken,
@@ -182,6 +184,7 @@ impl Dispatcher {
             open: slots::Open::default(),
             meter: Meter::new(catalog.clone()),
             watch: pauses::Watch::default(),
+            failures: failures::Failures::new(config.clone()),
             last_tick: AtomicI64::new(clock.now().as_millis()),
             stop_taking: CancellationToken::new(),
             stop_ticking: CancellationToken::new(),
@@ -298,6 +301,7 @@ impl Observer for Armer {
         engine.arm(timer);
         if timer.state == State::Failed && failure_of(timer).is_some_and(|f| f.class == FailureClass::Poison) {
             engine.meter.poisoned(timer);
+            engine.judge(timer);
         }
     }
 

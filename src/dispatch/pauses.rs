@@ -100,6 +100,7 @@ impl Engine {
         *known = Known { pauses: holding, types };
         drop(known);
         if !resumed.is_empty() {
+            self.failures.forget(&resumed);
             self.store.read().look_from_the_start(&resumed);
             self.lanes.room.notify_one();
         }

@@ -29,6 +29,7 @@ const COUNTERS: &[(&str, &str)] = &[
     ("lapse_timer_duplicate_total", "Expiries that came late or twice, and changed nothing"),
     ("lapse_timer_fired_total", "Expiries by what triggered them: slot, near, backlog or manual"),
     ("lapse_timer_left_to_backlog_total", "Timers that were not held to their instant, by reason"),
+    ("lapse_type_paused_itself_total", "Times that a type has paused itself, since too many of its expiries failed"),
     ("lapse_compensation_done_total", "Compensations carried out"),
     ("lapse_compensation_skipped_total", "Compensations that the business said there is nothing to do for"),
     ("lapse_compensation_retry_total", "Runs of compensations to be tried again"),

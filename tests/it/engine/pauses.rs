@@ -4,11 +4,12 @@
 use std::sync::Arc;
 
 use lapse::{
+    clock::Clock as _,
     domain::{
         audit::EventKind,
         compensation::CompensationState,
         decision::FailureClass,
-        id::NamespaceId,
+        id::{NamespaceId, TypeId},
         machine::Command,
         pause::{Pause, Scope},
         time::Timestamp,
@@ -244,4 +245,77 @@ async fn a_node_that_dies_while_paused_loses_nothing() {
         rig.reaches(timer.id, State::Closed).await;
         assert_eq!(rig.calls_of(timer.id).len(), 1);
     }
+}
+
+/// Types that fail when their key says so, in an engine that pauses them at one in ten of at least twenty.
+async fn judging(share: f64) -> (Rig, TypeId) {
+    let mut setup = Setup::default();
+    setup.config.dispatch.pause_failed_share = share;
+    setup.config.dispatch.pause_window = ms(10_000);
+    setup.config.dispatch.pause_min = 20;
+    let mut rig = Rig::new(setup).await;
+    let script = Script::deciding(|expiry| match expiry.key.starts_with("bad") {
+        true => Err(failure(FailureClass::Permanent, "bad")),
+        false => Ok(super::rig::close()),
+    });
+    let type_id = rig.put_type("judged", script).await;
+    (rig, type_id)
+}
+
+/// Lets so many timers expire now, and says what pauses their type then.
+async fn expire(rig: &Rig, type_id: TypeId, keys: impl IntoIterator<Item = String>) -> Option<Pause> {
+    for key in keys {
+        rig.register(type_id, &key, rig.clock.now()).await;
+    }
+    rig.quiet().await;
+    // The pause is written by itself.
+    super::rig::a_moment().await;
+    rig.catalog.pauses().of(NAMESPACE, type_id, rig.clock.now()).cloned()
+}
+
+fn keys(kind: &'static str, span: std::ops::Range<usize>) -> impl Iterator<Item = String> {
+    span.map(move |n| format!("{kind}-{n}"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_type_that_fails_too_often_pauses_itself_and_is_judged_anew_when_resumed() {
+    let (rig, type_id) = judging(0.1).await;
+    assert_eq!(expire(&rig, type_id, keys("bad", 0..2)).await, None, "two of two are too few to judge by");
+    assert_eq!(expire(&rig, type_id, keys("good", 0..18)).await, None, "two of twenty are not more than a tenth");
+    rig.clock.advance(ms(100));
+    let pause = expire(&rig, type_id, keys("bad", 2..3)).await.expect("three of 21 are");
+    assert_eq!((pause.by.as_str(), pause.until), ("lapse", None));
+    assert_eq!(pause.reason, "3 of 21 expiries failed within 10s: 14.3%, and the bound is 10.0%");
+    let waits = rig.register(type_id, "good-waits", rig.clock.now()).await;
+    rig.pass(6_000, 500).await;
+    assert_eq!(rig.timer(waits.id).await, waits);
+
+    resume(&rig, Scope::Type(type_id)).await;
+    rig.pass(1_000, 500).await;
+    rig.reaches(waits.id, State::Closed).await;
+    assert_eq!(expire(&rig, type_id, keys("bad", 3..20)).await, None, "what was before counts no more");
+    rig.pass(12_000, 1000).await;
+    assert_eq!(expire(&rig, type_id, keys("good", 18..38)).await, None);
+    assert_eq!(expire(&rig, type_id, keys("bad", 20..22)).await, None, "nor what the window has left behind");
+    assert!(expire(&rig, type_id, keys("bad", 22..23)).await.is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pause_of_a_persons_is_not_overwritten_and_a_share_of_zero_judges_nothing() {
+    let (rig, type_id) = judging(0.0).await;
+    assert_eq!(expire(&rig, type_id, keys("bad", 0..60)).await, None);
+
+    let (rig, type_id) = judging(0.1).await;
+    expire(&rig, type_id, keys("good", 0..19)).await;
+    // Paused by a person on another node, of which this one does not know yet.
+    let mine = PutPause {
+        scope: Scope::Type(type_id),
+        reason: "mine".into(),
+        until: Some(at(DAY)),
+        by: "key:me".into(),
+        only_first: false,
+    };
+    rig.store.admin(AdminOp::Pause(mine)).await.unwrap();
+    let pause = expire(&rig, type_id, keys("bad", 0..3)).await.unwrap();
+    assert_eq!((pause.reason.as_str(), pause.by.as_str(), pause.until), ("mine", "key:me", Some(at(DAY))));
 }
