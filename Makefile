@@ -8,13 +8,14 @@ help: ## Show this.
 run: setup ## Set up what is missing, and run Lapse with its demo shop.
 	@# Without Node.js all but the console runs, and its page says so.
 	-@$(MAKE) --no-print-directory console
-	@$(MAKE) --no-print-directory plugins
+	cargo run --quiet -- plugin build plugins --all --lang rust --output plugins/dist
 	cargo run --quiet -- dev
 
 test: plugins ## Everything that must hold: tests, lints, formatting, documentation.
 	@scripts/setup.sh nextest nats postgresql
 	cargo fmt --all --check
 	cd plugins && cargo fmt --all --check
+	cd plugins && npm test --workspaces --if-present
 	cargo clippy --quiet --all-targets -- -D warnings
 	if command -v cargo-nextest >/dev/null; then cargo nextest run; else cargo test --quiet; fi
 	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps
@@ -29,11 +30,13 @@ soak: plugins ## The tests that take long: many kills, long outages, millions of
 	fi
 
 build: setup console ## Leave target/release/lapse and plugins/dist/*.wasm.
+	@scripts/setup.sh node_js python_venv
 	cargo build --release
 	target/release/lapse plugin build plugins --all --output plugins/dist
 
 # By lapse itself, in the profile that run and test build anyway: no second tool, and no release build.
 plugins: setup ## Build the reference plugins and the tests' guests into plugins/dist.
+	@scripts/setup.sh node_js python_venv
 	cargo run --quiet -- plugin build plugins --all --output plugins/dist
 
 # What the console is made of; its types come from the API's document.

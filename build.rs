@@ -1,4 +1,5 @@
-//! Lists the built console, for `src/console.rs` to embed. A console that was not built is an empty list.
+//! Lists what the binary carries: the built console (`src/console.rs`; one that was not built is an empty list), and the
+//! interface, guest SDKs and templates that new plugins are made from (`src/plugin/build/files.rs`).
 
 use std::{
     env, fs, io,
@@ -23,7 +24,37 @@ fn main() -> io::Result<()> {
     }
     table.push(']');
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
-    fs::write(out.join("console_files.rs"), table)
+    fs::write(out.join("console_files.rs"), table)?;
+    fs::write(out.join("guest_files.rs"), guest_files(&root)?)
+}
+
+/// Files and folders.
+const GUESTS: [&str; 9] = [
+    "plugins/Cargo.toml",
+    "plugins/sdk/Cargo.toml",
+    "plugins/sdk/README.md",
+    "plugins/sdk/src",
+    "plugins/sdk-ts/README.md",
+    "plugins/sdk-ts/package.json",
+    "plugins/sdk-ts/src",
+    "plugins/templates",
+    "wit",
+];
+
+fn guest_files(root: &Path) -> io::Result<String> {
+    let mut files = Vec::new();
+    for path in GUESTS.map(|path| root.join(path)) {
+        println!("cargo:rerun-if-changed={}", path.display());
+        if path.is_dir() { list(&path, &mut files)? } else { files.push(path) }
+    }
+    files.sort();
+    let mut table = String::from("&[\n");
+    for file in &files {
+        let name = file.strip_prefix(root).unwrap_or(file).to_string_lossy().replace('\\', "/");
+        table.push_str(&format!("    ({name:?}, include_bytes!({:?})),\n", file.display().to_string()));
+    }
+    table.push(']');
+    Ok(table)
 }
 
 fn list(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {

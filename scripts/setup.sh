@@ -63,19 +63,19 @@ new_node() {
     has npm && has node && node -e 'const [major, minor] = process.versions.node.split(".").map(Number); process.exit(major > 20 || (major === 20 && minor >= 19) ? 0 : 1)'
 }
 
-# Builds the console and the TypeScript client. Some releases of Debian have one that is too old.
+# Builds the console, the plugins in TypeScript and the TypeScript client. Some releases of Debian have one that is too old.
 node_js() {
     new_node && return
     local debians
     debians=$(apt-cache policy nodejs 2>/dev/null | awk '/Candidate:/ { split($2, v, "."); print v[1] + 0 }')
     [ "${debians:-0}" -gt 20 ] && apt_install nodejs npm
-    new_node || fail "the console and the TypeScript client need Node.js 20.19 or later, with npm: https://nodejs.org"
+    new_node || fail "the console, the plugins in TypeScript and the TypeScript client need Node.js 20.19 or later, with npm: https://nodejs.org"
 }
 
-# Makes and checks the Python client. Debian has the module in a package of its own.
+# Makes and checks the Python client, and builds the plugins in Python. Debian has the module in a package of its own.
 python_venv() {
     has python3 || apt_install python3 python3-venv
-    python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || fail "the Python client needs Python 3.11 or later"
+    python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || fail "the Python client and the plugins in Python need Python 3.11 or later"
     python3 -c 'import ensurepip, venv' 2>/dev/null || apt_install python3-venv
 }
 

@@ -1,15 +1,21 @@
 //! `lapse type`.
 
 use clap::{Args, Subcommand};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::client::{Page, TimerType, segment};
+use crate::{
+    client::{Page, TimerType, segment},
+    domain::time::Timestamp,
+    plugin::LogLine,
+};
 
 use super::{
     Result,
     connect::Connect,
+    error::Error,
     output::{Out, Table, facts, local_text},
-    timer::pages,
+    plugin::decision,
+    timer::{pages, payload},
 };
 
 #[derive(Subcommand)]
@@ -18,6 +24,7 @@ pub enum Types {
     List(List),
     /// Show one timer type
     Show(Show),
+    DryRun(DryRun),
 }
 
 impl Types {
@@ -25,6 +32,7 @@ impl Types {
         match self {
             Self::List(list) => list.run(out).await,
             Self::Show(show) => show.run(out).await,
+            Self::DryRun(dry_run) => dry_run.run(out).await,
         }
     }
 }
@@ -73,6 +81,65 @@ impl Show {
     async fn run(self, out: &Out) -> Result {
         let row: TimerType = self.connect.client()?.get(&format!("v1/types/{}", segment(&self.name)), &[]).await?;
         out.show(&row, describe)
+    }
+}
+
+#[derive(Args)]
+#[command(
+    about = "Run a type's decision on a made-up timer; nothing comes of it",
+    long_about = "Runs a type's decision on a timer that is not there, on the server. Nothing comes of it, and calls with \
+                  effects are denied, and listed. The exit code is 1 if the decision fails.",
+    after_help = "Examples:\n  \
+        lapse type dry-run my-type --payload '{\"a\": 1}'\n  \
+        lapse type dry-run order-timeout --key A17 --payload @order.json --attempt 2"
+)]
+pub struct DryRun {
+    /// The type's name
+    #[arg(value_name = "TYPE")]
+    name: String,
+    /// The timer's payload: JSON, or @FILE, or - for standard input
+    #[arg(long, short = 'p', value_name = "JSON")]
+    payload: String,
+    /// The timer's key
+    #[arg(long, short = 'k', value_name = "KEY", default_value = "sample")]
+    key: String,
+    /// When it is due, as RFC 3339 [default: now]
+    #[arg(long, value_name = "TIME")]
+    due_at: Option<Timestamp>,
+    /// Which attempt it is
+    #[arg(long, value_name = "N")]
+    attempt: Option<u32>,
+    /// A revision of the type [default: the active one]
+    #[arg(long, value_name = "N")]
+    revision: Option<i64>,
+    #[command(flatten)]
+    connect: Connect,
+}
+
+impl DryRun {
+    async fn run(self, out: &Out) -> Result {
+        let mut body = json!({ "key": self.key, "payload": payload(&self.payload)? });
+        let more = [
+            ("due_at", self.due_at.map(|at| json!(at))),
+            ("attempt", self.attempt.map(Value::from)),
+            ("revision", self.revision.map(Value::from)),
+        ];
+        for (name, value) in more {
+            if let Some(value) = value {
+                body[name] = value;
+            }
+        }
+        let path = format!("v1/types/{}/dry-run", segment(&self.name));
+        let run: Value = self.connect.client()?.post(&path, &body).await?;
+        out.show(&run, |run| {
+            let read = |name: &str| run.get(name).cloned().unwrap_or_default();
+            let denied: Vec<String> = serde_json::from_value(read("denied")).unwrap_or_default();
+            let logs: Vec<LogLine> = serde_json::from_value(read("logs")).unwrap_or_default();
+            let cpu = format!("{} µs", read("cpu_us"));
+            let memory_bytes = read("memory_bytes").as_u64().unwrap_or_default();
+            decision::describe(run, &denied, cpu, memory_bytes) + &decision::describe_logs(&logs)
+        })?;
+        if run.get("failure").is_some() { Err(Error::Said) } else { Ok(()) }
     }
 }
 

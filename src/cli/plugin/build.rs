@@ -5,28 +5,34 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::json;
 
-use crate::plugin::build::{build_crate, build_workspace};
+use crate::plugin::build::{build_all, build_plugin};
 
-use super::{super::output::bytes, Out, Result};
+use super::{super::output::bytes, Lang, Out, Result};
 
 #[derive(Args)]
 #[command(
-    about = "Build a component from a crate's source",
-    long_about = "Builds a component from the source of a Rust crate. It needs cargo, and a Rust that can build for \
-                  wasm32-unknown-unknown (`rustup target add wasm32-unknown-unknown`); nothing else.",
+    about = "Build a component from a plugin's source",
+    long_about = "Builds a component from a plugin's source. In Rust (Cargo.toml) it needs cargo, and a Rust that can \
+                  build for wasm32-unknown-unknown (`rustup target add wasm32-unknown-unknown`); in TypeScript \
+                  (package.json) Node.js 20.19 or later, with npm; in Python (pyproject.toml) Python 3.10 or later. \
+                  What else it takes is installed into the project.",
     after_help = "Examples:\n  \
         lapse plugin build\n  \
         lapse plugin build my-plugin -o my.wasm\n  \
-        lapse plugin build plugins --all -o plugins/dist"
+        lapse plugin build plugins --all -o plugins/dist\n  \
+        lapse plugin build plugins --all --lang rust -o plugins/dist"
 )]
 pub struct Build {
-    /// The crate's folder
+    /// The plugin's folder
     #[arg(value_name = "DIR", default_value = ".")]
     dir: PathBuf,
-    /// Build every plugin of the workspace in DIR; -o is a folder then
+    /// Build every plugin in DIR and up to three folders below it; -o is a folder then
     #[arg(long, requires = "output")]
     all: bool,
-    /// Where the component is put [default: in the crate's target folder]
+    /// With --all, only what is written in this language
+    #[arg(long, value_name = "LANGUAGE", requires = "all")]
+    lang: Option<Lang>,
+    /// Where the component is put [default: within the project]
     #[arg(long, short = 'o', value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -54,12 +60,12 @@ impl Build {
         // Cargo runs in DIR, and what it answers must mean the same here.
         let dir = self.dir.canonicalize().map_err(|e| anyhow::anyhow!("{}: {e}", self.dir.display()))?;
         match &self.output {
-            Some(folder) if self.all => Ok(build_workspace(&dir, folder)?),
+            Some(folder) if self.all => Ok(build_all(&dir, folder, self.lang.map(Into::into))?),
             Some(file) => {
-                copy(&build_crate(&dir)?, file)?;
+                copy(&build_plugin(&dir)?, file)?;
                 Ok(vec![file.clone()])
             }
-            None => Ok(vec![build_crate(&dir)?]),
+            None => Ok(vec![build_plugin(&dir)?]),
         }
     }
 }

@@ -1,47 +1,58 @@
-//! `lapse plugin check`: what a server would say of a component, and what its decisions cost, without a server.
+//! `lapse plugin check`: what a server would say of a component, what it decides of its author's samples, and what its
+//! decisions cost, without a server.
 
 use std::{path::PathBuf, sync::Arc};
 
 use clap::Args;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::{
     breaker::Breakers,
     config::Config,
     domain::{
-        decision::{Decision, Expiry, Verdict},
+        decision::Expiry,
         id::TimerId,
         plugin::{Capability, Export, Manifest},
         timer::Trigger,
     },
-    plugin::{Cost, Host as _, HostParams, Inspection, LogLine, Plugin, Run, WasmHost},
+    plugin::{Cost, Host as _, HostParams, Inspection, LogLine, Plugin, WasmHost},
     schema::Schema,
 };
 
 use super::{
     super::{
         error::Error,
-        output::{bytes, clean, facts, now},
+        output::{bytes, facts, now},
         timer::payload,
     },
-    Out, Result, read, settings,
+    Out, Result, component,
+    decision::{describe, describe_logs, outcome},
+    read,
+    samples::{self, Checked},
+    settings,
 };
 
 #[derive(Args)]
 #[command(
-    about = "Say what a component is, and what its decisions cost",
+    about = "Say what a component is, decides and costs",
     long_about = "Checks a component as a server would: that it is one of our world, compiles within bounds, describes \
-                  itself, and asks for nothing that this version cannot carry out. With --payload, runs its decision on \
-                  a made-up timer and says what it decides and costs; calls with effects are denied.",
+                  itself, and asks for nothing that this version cannot carry out. Given a plugin's folder, builds it \
+                  first, and runs its samples (samples/*.json): timers, and what is to be decided of them. With \
+                  --payload, runs its decision on a timer made up so. Calls with effects are denied. The exit code is 1 \
+                  if a sample is not decided as expected, or the decision fails.",
     after_help = "Examples:\n  \
-        lapse plugin check my.wasm\n  \
+        lapse plugin check\n  \
+        lapse plugin check my.wasm --samples samples\n  \
         lapse plugin check plugins/dist/order-timeout.wasm --payload @order.json --config inventory_url=http://i --config coupon_url=http://c"
 )]
 pub struct Check {
-    /// The component
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    /// The component, or the folder of a plugin, which is built
+    #[arg(value_name = "PATH", default_value = ".")]
+    path: PathBuf,
+    /// Samples: a folder of them, or one file [default: samples in the plugin's folder]
+    #[arg(long, value_name = "PATH")]
+    samples: Option<PathBuf>,
     /// Run the decision on this payload: JSON, or @FILE, or - for standard input
     #[arg(long, short = 'p', value_name = "JSON")]
     payload: Option<String>,
@@ -63,16 +74,16 @@ struct Report {
     /// What `on-expire` may do.
     purity: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    sample: Option<Sample>,
+    sample: Option<Made>,
+    samples: Vec<Checked>,
 }
 
 /// A decision on a made-up timer.
 #[derive(Serialize)]
-struct Sample {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    decision: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    failure: Option<Value>,
+struct Made {
+    /// `decision` or `failure`.
+    #[serde(flatten)]
+    outcome: Value,
     logs: Vec<LogLine>,
     denied: Vec<String>,
     runs: u32,
@@ -84,36 +95,42 @@ struct Sample {
 
 impl Check {
     pub async fn run(self, out: &Out) -> Result {
-        let component = bytes::Bytes::from(read(&self.file)?);
         let payload = self.payload.as_deref().map(payload).transpose()?;
         let config = Value::Object(settings(&self.config)?).to_string();
+        let in_folder = Some(self.path.join("samples")).filter(|samples| samples.is_dir());
+        let samples = match self.samples.clone().or(in_folder) {
+            Some(path) => samples::load(&path)?,
+            None => Vec::new(),
+        };
+        let file = component(&self.path).await?;
+        let component = bytes::Bytes::from(read(&file)?);
         let params = HostParams {
             breakers: Breakers::off(),
             cache: None,
             check_schema: |schema| Schema::compile(schema).map(drop),
         };
         let host = WasmHost::new(&Config::default().plugin, params).map_err(anyhow::Error::from)?;
-        let refused = |why: crate::plugin::Refusal| Error::Other(anyhow::anyhow!("{}: {why}", self.file.display()));
+        let refused = |why: crate::plugin::Refusal| Error::Other(anyhow::anyhow!("{}: {why}", file.display()));
         let inspection = host.inspect(component.clone()).await.map_err(refused)?;
-        let sample = match payload {
-            None => None,
-            Some(payload) => {
-                check_payload(&inspection.manifest, &payload)?;
-                let plugin = host.load(inspection.digest, component).await.map_err(refused)?;
-                let expiry = expiry(&inspection, payload.to_string(), config);
-                let runs = self.runs;
-                let sampled = tokio::task::spawn_blocking(move || sample(&plugin, &expiry, runs)).await;
-                Some(sampled.map_err(anyhow::Error::from)?)
-            }
-        };
+        if let Some(payload) = &payload {
+            check_payload(&inspection.manifest, payload)?;
+        }
+        let plugin = host.load(inspection.digest, component).await.map_err(refused)?;
+        let made = payload.map(|payload| expiry(&inspection.manifest, payload.to_string(), config));
+        let (manifest, runs) = (inspection.manifest.clone(), self.runs);
+        let ran = tokio::task::spawn_blocking(move || {
+            let made = made.map(|expiry| measure(&plugin, &expiry, runs));
+            let checked = samples.into_iter().map(|(file, sample)| sample.check(file, &manifest, &*plugin)).collect();
+            (made, checked)
+        });
+        let (sample, samples): (Option<Made>, Vec<Checked>) = ran.await.map_err(anyhow::Error::from)?;
         let Inspection { digest, size, manifest, imports, compile_ms } = inspection;
         let purity = purity(&manifest);
-        let report = Report { digest: digest.to_string(), size, compile_ms, imports, manifest, purity, sample };
+        let report =
+            Report { digest: digest.to_string(), size, compile_ms, imports, manifest, purity, sample, samples };
         out.show(&report, Report::describe)?;
-        match report.sample {
-            Some(Sample { failure: Some(_), .. }) => Err(Error::Said),
-            _ => Ok(()),
-        }
+        let failed = report.sample.as_ref().is_some_and(|made| made.outcome.get("failure").is_some());
+        if failed || report.samples.iter().any(|sample| !sample.passed) { Err(Error::Said) } else { Ok(()) }
     }
 }
 
@@ -125,12 +142,13 @@ fn check_payload(manifest: &Manifest, payload: &Value) -> Result {
     })
 }
 
-fn expiry(inspection: &Inspection, payload: String, config: String) -> Expiry {
+/// A timer that is not there, due now.
+pub fn expiry(manifest: &Manifest, payload: String, config: String) -> Expiry {
     let id = TimerId::new();
     Expiry {
         timer_id: id,
         namespace: "default".into(),
-        timer_type: inspection.manifest.name.to_string(),
+        timer_type: manifest.name.to_string(),
         key: "sample".into(),
         payload,
         attempt: 1,
@@ -142,46 +160,20 @@ fn expiry(inspection: &Inspection, payload: String, config: String) -> Expiry {
     }
 }
 
-fn sample(plugin: &Arc<dyn Plugin>, expiry: &Expiry, runs: u32) -> Sample {
+fn measure(plugin: &Arc<dyn Plugin>, expiry: &Expiry, runs: u32) -> Made {
     let first = plugin.decide(expiry);
     let mut costs: Vec<Cost> = (1..runs).map(|_| plugin.decide(expiry).cost).collect();
     costs.push(first.cost);
     costs.sort_unstable_by_key(|c| c.cpu_us);
-    let Run { result, logs, denied, .. } = first;
-    let (decision, failure) = match result {
-        Ok(decision) => (Some(show(&decision)), None),
-        Err(failure) => (None, Some(json!(failure))),
-    };
-    Sample {
-        decision,
-        failure,
-        logs,
-        denied,
+    Made {
+        outcome: outcome(&first.result),
+        logs: first.logs,
+        denied: first.denied,
         runs,
         cpu_us_median: costs[costs.len() / 2].cpu_us,
         cpu_us_max: costs.last().map_or(0, |c| c.cpu_us),
         memory_bytes: costs.iter().map(|c| c.memory_bytes).max().unwrap_or(0),
     }
-}
-
-fn show(decision: &Decision) -> Value {
-    let json = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_else(|_| text.into());
-    let mut shown = match &decision.verdict {
-        Verdict::Close { result } => json!({ "outcome": "close", "result": result.as_deref().map(json) }),
-        Verdict::Skip { reason } => json!({ "outcome": "skip", "reason": reason }),
-        Verdict::Retry { after, reason } => json!({ "outcome": "retry", "after": after, "reason": reason }),
-    };
-    let effects = &decision.effects;
-    shown["compensations"] =
-        effects.compensations.iter().map(|c| json!({ "kind": c.kind, "payload": json(&c.payload) })).collect();
-    shown["follow_ups"] = effects
-        .follow_ups
-        .iter()
-        .map(|f| json!({ "type": f.timer_type, "key": f.key, "payload": json(&f.payload) }))
-        .collect();
-    shown["events"] = json!(effects.events);
-    shown["counters"] = json!(effects.counters);
-    shown
 }
 
 /// What granting can make of `on-expire`.
@@ -204,7 +196,7 @@ impl Report {
             .iter()
             .flat_map(|(export, wanted)| {
                 let say = |c: &Capability, how: &str| {
-                    format!("{}:{} ({how})", export.as_str(), json!(c).as_str().unwrap_or_default())
+                    format!("{}:{} ({how})", export.as_str(), serde_json::json!(c).as_str().unwrap_or_default())
                 };
                 let required = wanted.required.iter().map(move |c| say(c, "required"));
                 required.chain(wanted.optional.iter().map(move |c| say(c, "optional")))
@@ -221,21 +213,23 @@ impl Report {
             ("on-expire", self.purity.to_owned()),
             ("default delay", self.manifest.default_delay.map(|d| d.to_string()).unwrap_or_default()),
         ]);
-        if let Some(sample) = &self.sample {
+        if let Some(made) = &self.sample {
+            let cpu = format!("{} µs, {} µs at most, of {} calls", made.cpu_us_median, made.cpu_us_max, made.runs);
             text.push('\n');
-            text.push_str(&facts(&[
-                ("decides", sample.decision.as_ref().map(Value::to_string).unwrap_or_default()),
-                ("fails", sample.failure.as_ref().map(Value::to_string).unwrap_or_default()),
-                ("denied", sample.denied.join("; ")),
-                (
-                    "cpu",
-                    format!("{} µs, {} µs at most, of {} calls", sample.cpu_us_median, sample.cpu_us_max, sample.runs),
-                ),
-                ("memory", bytes(sample.memory_bytes)),
-            ]));
-            for line in &sample.logs {
-                text.extend(["log ", &line.level, ": ", &clean(&line.message), "\n"]);
-            }
+            text.push_str(&describe(&made.outcome, &made.denied, cpu, made.memory_bytes));
+            text.push_str(&describe_logs(&made.logs));
+        }
+        if !self.samples.is_empty() {
+            text.push('\n');
+            text.extend(self.samples.iter().map(Checked::describe));
+            let most = |of: fn(&Checked) -> u64| self.samples.iter().map(of).max().unwrap_or(0);
+            let passed = self.samples.iter().filter(|sample| sample.passed).count();
+            text.push_str(&format!(
+                "{passed} of {} samples as expected; at most {} µs of CPU and {} of memory a call\n",
+                self.samples.len(),
+                most(|s| s.cpu_us),
+                bytes(most(|s| s.memory_bytes)),
+            ));
         }
         text
     }

@@ -2,17 +2,23 @@
 
 mod build;
 mod check;
+pub mod decision;
+mod new;
 mod push;
+mod samples;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use clap::Subcommand;
+use clap::{Subcommand, ValueEnum};
 use serde_json::{Map, Value};
+
+use crate::plugin::build::{Language, build_plugin};
 
 use super::{Result, error::Error, output::Out, timer::unreadable};
 
 #[derive(Subcommand)]
 pub enum Plugin {
+    New(new::New),
     Build(build::Build),
     Check(check::Check),
     Push(push::Push),
@@ -23,6 +29,7 @@ pub enum Plugin {
 impl Plugin {
     pub async fn run(self, out: &Out) -> Result {
         match self {
+            Self::New(new) => new.run(out),
             Self::Build(build) => build.run(out).await,
             Self::Check(check) => check.run(out).await,
             Self::Push(push) => push.run(out).await,
@@ -41,6 +48,35 @@ fn settings(given: &[String]) -> Result<Map<String, Value>> {
         _ => Err(Error::usage(format!("--config {pair:?} is not NAME=VALUE"))),
     };
     given.iter().map(setting).collect()
+}
+
+/// A language that plugins are written in.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Lang {
+    Rust,
+    /// TypeScript
+    Ts,
+    Python,
+}
+
+impl From<Lang> for Language {
+    fn from(lang: Lang) -> Self {
+        match lang {
+            Lang::Rust => Self::Rust,
+            Lang::Ts => Self::TypeScript,
+            Lang::Python => Self::Python,
+        }
+    }
+}
+
+/// The component that is meant: the file itself, or what the project in a folder is built to.
+async fn component(path: &Path) -> Result<PathBuf> {
+    if !path.is_dir() {
+        return Ok(path.to_owned());
+    }
+    let dir = path.canonicalize().map_err(|e| unreadable(path, &e))?;
+    let built = tokio::task::spawn_blocking(move || build_plugin(&dir)).await.map_err(anyhow::Error::from)?;
+    Ok(built.map_err(anyhow::Error::from)?)
 }
 
 fn read(file: &Path) -> Result<Vec<u8>> {

@@ -17,7 +17,7 @@ use super::{
         timer::pages,
         types,
     },
-    Out, Result, read, settings,
+    Out, Result, component, read, settings,
 };
 
 #[derive(Args)]
@@ -26,6 +26,7 @@ use super::{
     long_about = "Uploads a component and, with --type, makes a timer type of it, or a new revision of one, which serves \
                   at once. Pushing the same again changes nothing.",
     after_help = "Examples:\n  \
+        lapse plugin push --type my-type   the plugin in this folder, built\n  \
         lapse plugin push my.wasm --type my-type\n  \
         lapse plugin push plugins/dist/order-timeout.wasm --type order-timeout \\\n      \
             --config inventory_url=http://127.0.0.1:8081/inventory/release \\\n      \
@@ -33,9 +34,9 @@ use super::{
             --grant http:127.0.0.1:8081"
 )]
 pub struct Push {
-    /// The component
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    /// The component, or the folder of a plugin, which is built
+    #[arg(value_name = "PATH", default_value = ".")]
+    path: PathBuf,
     /// The timer type; without it the plugin is only uploaded
     #[arg(long = "type", short = 't', value_name = "TYPE")]
     timer_type: Option<String>,
@@ -62,9 +63,9 @@ pub struct Push {
 impl Push {
     pub async fn run(self, out: &Out) -> Result {
         let config = settings(&self.config)?;
-        let component = read(&self.file)?;
+        let bytes = read(&component(&self.path).await?)?;
         let client = self.connect.client()?;
-        let plugin: Row = client.upload("v1/plugins", component).await?;
+        let plugin: Row = client.upload("v1/plugins", bytes).await?;
         let Some(timer_type) = &self.timer_type else { return out.show(&plugin, describe) };
         let row = self.put(&client, timer_type, &plugin, config).await?;
         out.show(&row, types::describe)

@@ -46,9 +46,9 @@ fn every_command_has_help_examples_and_json() {
     assert_eq!(paths.join(", "), COMMANDS);
 }
 
-const COMMANDS: &str = "dev, serve, migrate up, migrate down, migrate status, plugin build, plugin check, \
-    plugin push, plugin list, type list, \
-    type show, timer register, timer get, timer list, timer events, timer resolve, timer cancel, timer reschedule, \
+const COMMANDS: &str = "dev, serve, migrate up, migrate down, migrate status, plugin new, plugin build, \
+    plugin check, plugin push, plugin list, type list, \
+    type show, type dry-run, timer register, timer get, timer list, timer events, timer resolve, timer cancel, timer reschedule, \
     timer fire, timer retry, compensation list, compensation show, compensation redrive, pause, resume, pauses, key create, key list, \
     key revoke, config, doctor, bench register, bench expire, bench race, openapi, demo-shop, completion";
 

@@ -6,4 +6,5 @@ mod examples;
 mod help;
 mod load;
 mod plugin;
+mod project;
 mod shop;

@@ -11,6 +11,8 @@ mod misbehaviour;
 mod order_timeout;
 mod purity;
 mod reference;
+mod scripted;
 mod server;
+mod shipping_sla;
 mod uploads;
 mod wasi;

@@ -1,4 +1,4 @@
-//! From a crate's source to a component, with cargo and nothing else.
+//! From a crate's source to a core module, with cargo and nothing else.
 //!
 //! A Rust that has the standard library for `wasm32-unknown-unknown` (rustup's) is used as it is. Debian ships none, but
 //! has a newer Rust under names of its own that can build one from source; it works in a target folder of its own, since
@@ -7,40 +7,21 @@
 use std::{
     collections::BTreeMap,
     ffi::OsStr,
-    fs, io,
+    fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
 use serde::Deserialize;
 
-const TARGET: &str = "wasm32-unknown-unknown";
+use super::{BuildError, output, put_component};
+
+const NEED: &str = "plugins in Rust need Rust: https://rustup.rs";
+pub const TARGET: &str = "wasm32-unknown-unknown";
 /// Where Debian's `rust-web-src` puts the standard library's source.
 const DEBIAN_SOURCE: &str = "/usr/lib/rustlib/src/rust/library";
 const DEBIAN_LINKERS: [&str; 4] =
     ["/usr/bin/wasm-ld", "/usr/bin/wasm-ld-14", "/usr/bin/wasm-ld-16", "/usr/bin/wasm-ld-19"];
-
-#[derive(Debug, thiserror::Error)]
-pub enum BuildError {
-    #[error(
-        "no Rust here can build for {TARGET}: run `rustup target add {TARGET}`, or on Debian `apt-get install rustc-web cargo-web rust-web-src libstd-rust-web-dev lld`"
-    )]
-    NoToolchain,
-    #[error("{program} cannot be run: {source}")]
-    Run { program: String, source: io::Error },
-    #[error("cargo could not build {dir}; what it said stands above")]
-    Cargo { dir: PathBuf },
-    #[error("cargo's answer cannot be read: {0}")]
-    Answer(serde_json::Error),
-    #[error(
-        "{dir} builds {count} plugins where one was looked for; a plugin is a crate with crate-type = [\"cdylib\"]"
-    )]
-    Count { dir: PathBuf, count: usize },
-    #[error("{name} is not a plugin's module: {why}")]
-    Module { name: String, why: String },
-    #[error("{path}: {source}")]
-    File { path: PathBuf, source: io::Error },
-}
 
 /// Wraps a core module, as the guest crate has it built, into a component.
 pub fn componentize(module: &[u8]) -> Result<Vec<u8>, BuildError> {
@@ -49,7 +30,7 @@ pub fn componentize(module: &[u8]) -> Result<Vec<u8>, BuildError> {
 }
 
 /// Builds the plugin whose crate stands in `dir`, and gives the path of the component, in the crate's target folder.
-pub fn build_crate(dir: &Path) -> Result<PathBuf, BuildError> {
+pub fn build(dir: &Path) -> Result<PathBuf, BuildError> {
     let workspace = Workspace::read(dir)?;
     let modules = workspace.build(dir)?;
     let [(name, module)] = modules.as_slice() else {
@@ -64,23 +45,13 @@ pub fn build_workspace(dir: &Path, out: &Path) -> Result<Vec<PathBuf>, BuildErro
     modules.iter().map(|(name, module)| write_component(out, name, module)).collect()
 }
 
-/// Left alone if nothing has changed, so that what depends on it need not be made again.
 fn write_component(out: &Path, name: &str, module: &Path) -> Result<PathBuf, BuildError> {
-    let file = |path: &Path, source| BuildError::File { path: path.to_owned(), source };
-    let bytes = fs::read(module).map_err(|e| file(module, e))?;
+    let bytes = fs::read(module).map_err(|e| BuildError::file(module, e))?;
     let component = componentize(&bytes).map_err(|e| match e {
         BuildError::Module { why, .. } => BuildError::Module { name: name.to_owned(), why },
         other => other,
     })?;
-    let path = out.join(format!("{name}.wasm"));
-    if fs::read(&path).is_ok_and(|there| there == component) {
-        return Ok(path);
-    }
-    fs::create_dir_all(out).map_err(|e| file(out, e))?;
-    // Renamed into place: whoever reads it meanwhile sees the old one or the new one.
-    let draft = out.join(format!(".{name}.{}.draft", std::process::id()));
-    fs::write(&draft, component).and_then(|()| fs::rename(&draft, &path)).map_err(|e| file(&path, e))?;
-    Ok(path)
+    put_component(out, name, &component)
 }
 
 /// What `cargo metadata` says.
@@ -115,14 +86,14 @@ impl Workspace {
     fn read(dir: &Path) -> Result<Self, BuildError> {
         let mut cargo = Command::new("cargo");
         cargo.args(["metadata", "--no-deps", "--format-version", "1"]);
-        serde_json::from_slice(&output(&mut cargo, dir)?).map_err(BuildError::Answer)
+        serde_json::from_slice(&output(&mut cargo, dir, NEED)?).map_err(BuildError::Answer)
     }
 
     /// The plugins' names and core modules.
     fn build(&self, dir: &Path) -> Result<Vec<(String, PathBuf)>, BuildError> {
         let mut cargo = self.cargo(dir)?;
         cargo.args(["build", "--release", "--target", TARGET, "--message-format", "json-render-diagnostics"]);
-        let said = output(&mut cargo, dir)?;
+        let said = output(&mut cargo, dir, NEED)?;
         let names: BTreeMap<&str, &str> =
             self.packages.iter().flat_map(|p| p.targets.iter().map(|t| (t.name.as_str(), p.name.as_str()))).collect();
         let mut modules = Vec::new();
@@ -174,15 +145,4 @@ fn has_target(dir: &Path) -> bool {
     let Ok(answer) = rustc.output() else { return false };
     let libdir = String::from_utf8_lossy(&answer.stdout).trim().to_owned();
     answer.status.success() && fs::read_dir(libdir).is_ok_and(|mut files| files.next().is_some())
-}
-
-/// What it writes to its standard output; its complaints go where ours go.
-fn output(command: &mut Command, dir: &Path) -> Result<Vec<u8>, BuildError> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    let answer = command
-        .current_dir(dir)
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(|source| BuildError::Run { program, source })?;
-    if answer.status.success() { Ok(answer.stdout) } else { Err(BuildError::Cargo { dir: dir.to_owned() }) }
 }
