@@ -126,6 +126,7 @@ impl Sqlite {
         if setting(&conn, "key", chain.fingerprint()).map_err(database)? != chain.fingerprint() {
             return Err(OpenError::Key { path: path.clone() });
         }
+        end_leases(&conn, clock.now()).map_err(database)?;
 
         let open_readers = |n: usize| (0..n).map(|_| connect::reader(&path)).collect::<Result<Vec<_>>>();
         let (engine, mut workers) =
@@ -196,6 +197,19 @@ fn check_shards(path: &Path, conn: &Connection) -> std::result::Result<(), OpenE
 fn setting(conn: &Connection, name: &str, first: i64) -> Result<i64> {
     conn.execute(sql::text("catalogue.put_setting"), params![name, first])?;
     Ok(conn.query_row(sql::text("catalogue.setting"), [name], |row| row.get(0))?)
+}
+
+/// The lock says that no other process has the database: whoever held a lease is gone. Its attempt counts as one whose
+/// lease has lapsed, and what was claimed need not wait for the time that it was given.
+fn end_leases(conn: &Connection, now: Timestamp) -> Result<()> {
+    let mut ended = 0;
+    for name in ["timers.end_leases", "compensations.end_leases"] {
+        ended += conn.execute(sql::text(name), params![now.as_millis()])?;
+    }
+    if ended > 0 {
+        tracing::info!(leases = ended, "leases of the process that ended before were taken back");
+    }
+    Ok(())
 }
 
 fn watch_log(conn: &mut Connection, wal: &Arc<Wal>) -> Result<()> {

@@ -2,6 +2,7 @@
 //!
 //! A failing run prints its seed; `LAPSE_SEED=…` repeats it. `LAPSE_SOAK=1` makes the runs long.
 
+mod database;
 mod doctor;
 mod key;
 mod kills;

@@ -4,15 +4,19 @@ use std::{sync::Arc, time::Duration};
 
 use lapse::{
     clock::ManualClock,
-    domain::timer::{Due, State},
+    domain::{
+        machine::MAX_LAPSES,
+        timer::{Due, State},
+    },
     store::{
         Error, Limits, Store,
+        op::{ClaimBacklog, ClaimCompensations},
         sqlite::{OpenError, Sqlite, SqliteParams, migrate_up},
     },
 };
 
 use super::{
-    bed::{Bed, chain, noon, secs},
+    bed::{Bed, chain, name, noon, secs},
     sqlite,
 };
 
@@ -47,6 +51,46 @@ async fn what_was_answered_is_there_after_a_reopening() {
         assert!(bed.store.read().compensation(id).await.unwrap().is_some());
     }
     assert_eq!(bed.verify(due.id).await, Ok(()));
+}
+
+/// The process that held a lease is gone, since another has the file: what it had claimed is taken up at once, as an
+/// attempt that counts, until it is set aside as poison.
+#[tokio::test]
+async fn the_leases_of_a_process_that_died_end_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = ManualClock::new(noon());
+    let open = || Store::new(sqlite::open(folder.path(), Arc::clone(&clock)), Limits::default());
+    let mut bed = Bed::furnish(open(), Arc::clone(&clock), Box::new(())).await;
+    let due = bed.due_timer("B4").await;
+    let lane = ClaimCompensations { type_id: bed.type_id, kind: name("release"), limit: 5, lease: secs(600) };
+    let closing = bed.due_timer("A17").await;
+    bed.close(&closing, 1).await;
+    let run = bed.store.claim_compensations(lane.clone()).await.unwrap().remove(0);
+    bed.claim(&due, secs(600)).await;
+    let backlog = ClaimBacklog {
+        limits: vec![(bed.type_id, 5)],
+        before: bed.now(),
+        lease: secs(600),
+        node: "n".into(),
+        except: Vec::new(),
+    };
+    for lapses in 1..=MAX_LAPSES {
+        assert!(bed.store.claim_backlog(backlog.clone()).await.unwrap().is_empty(), "the lease holds while it runs");
+        assert!(bed.store.claim_compensations(lane.clone()).await.unwrap().is_empty());
+        bed.store.close().await;
+        bed.store = open();
+        let taken = bed.store.claim_backlog(backlog.clone()).await.unwrap();
+        let timer = bed.timer(due.id).await;
+        if lapses < MAX_LAPSES {
+            assert_eq!(taken, [timer.clone()]);
+            assert_eq!((timer.state, timer.attempt, timer.lapses), (State::Firing, lapses + 1, lapses));
+        } else {
+            assert_eq!((taken.len(), timer.state), (0, State::Failed), "poison");
+        }
+        let again = bed.store.claim_compensations(lane.clone()).await.unwrap().remove(0);
+        assert_eq!((again.id, again.attempt), (run.id, lapses + 1));
+        assert_eq!(bed.verify(due.id).await, Ok(()));
+    }
 }
 
 #[tokio::test]

@@ -14,6 +14,7 @@ mod postgres_figures;
 mod postgres_migrations;
 mod postgres_plans;
 mod postgres_races;
+mod postgres_tls;
 mod sqlite;
 mod tampering;
 

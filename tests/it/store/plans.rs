@@ -3,7 +3,7 @@
 use lapse::store::sqlite::{migrate_up, statements};
 use rusqlite::Connection;
 
-/// Small tables, walked or sorted on purpose (a new namespace is looked for among the keys, which refer to it).
+/// Small tables and one small index, walked or sorted on purpose (a new namespace is looked for among the keys, which refer to it).
 const WHOLE: &[&str] = &[
     "catalogue.any_key",
     "catalogue.delete_ended_pauses",
@@ -15,6 +15,8 @@ const WHOLE: &[&str] = &[
     "catalogue.revisions",
     "catalogue.type_ids",
     "catalogue.types",
+    // The index holds nothing but leases.
+    "timers.end_leases",
 ];
 
 /// What the hot path must use, beyond any index.
@@ -22,6 +24,7 @@ const EXPECTED: &[(&str, &str)] = &[
     ("timers.due", "SEARCH timers USING INDEX timers_by_shard (shard=? AND (run_at,id)>(?,?) AND run_at<?)"),
     ("timers.overdue", "SEARCH timers USING INDEX timers_by_type (type_id=? AND run_at<?)"),
     ("timers.lapsed", "SEARCH timers USING INDEX timers_firing (type_id=? AND run_at<?)"),
+    ("timers.end_leases", "SCAN timers USING INDEX timers_firing"),
     ("timers.next_type", "SEARCH timers USING COVERING INDEX timers_by_type (type_id>?)"),
     ("timers.next_firing_type", "SEARCH timers USING COVERING INDEX timers_firing (type_id>?)"),
     ("timers.by_id", "SEARCH timers USING INDEX sqlite_autoindex_timers_1 (id=?)"),
@@ -43,6 +46,7 @@ const EXPECTED: &[(&str, &str)] = &[
     ("compensations.due", "SEARCH c USING INDEX compensations_lane (type_id=? AND kind=? AND run_at<?)"),
     ("compensations.next_lane", "SEARCH compensations USING COVERING INDEX compensations_lane ((type_id,kind)>(?,?))"),
     ("compensations.claim", "SEARCH compensations USING INTEGER PRIMARY KEY (rowid=?)"),
+    ("compensations.end_leases", "SEARCH compensations USING INDEX compensations_list (state=?)"),
     ("compensations.finish", "SEARCH compensations USING INTEGER PRIMARY KEY (rowid=?)"),
     (
         "compensations.page",

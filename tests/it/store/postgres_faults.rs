@@ -3,12 +3,21 @@
 use std::{
     net::{Ipv4Addr, SocketAddr},
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
 };
 
+use super::{
+    bed::{Bed, act, close, compensation, finish, name, secs, settlement},
+    postgres::{overdue, real_bed},
+};
+use crate::support::{
+    cutter::{Cutter, Fate},
+    postgres::{database, own_server},
+    proxy::{Proxy, Way},
+};
 use lapse::{
     domain::{
         compensation::RunResult,
@@ -22,101 +31,18 @@ use lapse::{
         postgres::{Postgres, PostgresParams, migrate_up},
     },
 };
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, TcpStream},
-};
-
-use super::{
-    bed::{Bed, act, close, compensation, finish, name, secs, settlement},
-    postgres::{overdue, real_bed},
-};
-use crate::support::{
-    postgres::{database, own_server},
-    proxy::{Proxy, Way},
-};
 
 /// Long enough for a slow machine; what waits for it fails.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// What becomes of the next write that holds the marker.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Fate {
-    /// The connection is cut in its place.
-    Before,
-    /// It is cut once the server has carried the write out, and the answer is swallowed.
-    Behind,
-    /// Nothing passes from there on, and the connection stays: as if the node stood still.
-    Held,
-}
-
-type Armed = Arc<Mutex<Option<(Fate, &'static str)>>>;
-
-/// A proxy that knows a write when it sees one, by something that stands in it.
-async fn cutter(target: u16) -> (u16, Armed) {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let armed = Armed::default();
-    let arming = Arc::clone(&armed);
-    tokio::spawn(async move {
-        loop {
-            let (client, _) = listener.accept().await.unwrap();
-            let server = TcpStream::connect((Ipv4Addr::LOCALHOST, target)).await.unwrap();
-            tokio::spawn(carry(client, server, Arc::clone(&arming)));
-        }
-    });
-    (port, armed)
-}
-
-async fn carry(client: TcpStream, server: TcpStream, armed: Armed) {
-    let (mut from_client, mut to_client) = client.into_split();
-    let (mut from_server, mut to_server) = server.into_split();
-    let swallow = Arc::new(AtomicBool::new(false));
-    let swallowing = Arc::clone(&swallow);
-    let back = tokio::spawn(async move {
-        let mut buffer = vec![0; 64 * 1024];
-        while let Ok(read @ 1..) = from_server.read(&mut buffer).await {
-            if swallowing.load(Ordering::SeqCst) || to_client.write_all(&buffer[..read]).await.is_err() {
-                break;
-            }
-        }
-    });
-    let mut buffer = vec![0; 64 * 1024];
-    while let Ok(read @ 1..) = from_client.read(&mut buffer).await {
-        let sent = &buffer[..read];
-        let holds = |marker: &str| sent.windows(marker.len()).any(|w| w == marker.as_bytes());
-        let fate = {
-            let mut armed = armed.lock().unwrap();
-            match *armed {
-                Some((fate, marker)) if holds(marker) => armed.take().map(|_| fate),
-                _ => None,
-            }
-        };
-        match fate {
-            None if to_server.write_all(sent).await.is_ok() => {}
-            None | Some(Fate::Before) => break,
-            Some(Fate::Behind) => {
-                swallow.store(true, Ordering::SeqCst);
-                to_server.write_all(sent).await.unwrap();
-                // Ends with the write's answer.
-                back.await.unwrap();
-                return;
-            }
-            Some(Fate::Held) => std::future::pending().await,
-        }
-    }
-    back.abort();
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_without_an_answer_has_an_unknown_outcome() {
     let database = database().await;
-    let (port, armed) = cutter(database.port()).await;
-    let (bed, _) = real_bed(PostgresParams { url: database.url_at(port), ..database.params() }).await;
-    let arm = |fate, marker| *armed.lock().unwrap() = Some((fate, marker));
+    let cutter = Cutter::to(database.port()).await;
+    let (bed, _) = real_bed(PostgresParams { url: database.url_at(cutter.port), ..database.params() }).await;
     for (n, when) in [Fate::Before, Fate::Behind].into_iter().enumerate() {
         let new = bed.new_timer(&format!("order-{n}"), Due::At("2026-01-01T00:00:00Z".parse().unwrap()));
-        arm(when, "order-");
+        cutter.arm(when, "order-");
         let answer = bed.store.insert(new.clone()).await;
         assert!(matches!(answer, Err(Error::OutcomeUnknown(_))), "{answer:?}");
         let there = bed.store.read().timer_by_key(bed.type_id, new.key.clone()).await.unwrap();
@@ -126,7 +52,7 @@ async fn a_write_without_an_answer_has_an_unknown_outcome() {
 
         let mut closing = settlement(&timer, close());
         closing.compensations = vec![compensation("release", 1)];
-        arm(when, r#""kind":"closed""#);
+        cutter.arm(when, r#""kind":"closed""#);
         let answer = bed.store.settle(closing.clone()).await;
         assert!(matches!(answer, Err(Error::OutcomeUnknown(_))), "{answer:?}");
         match (when, bed.store.settle(closing).await.unwrap()) {
@@ -135,16 +61,28 @@ async fn a_write_without_an_answer_has_an_unknown_outcome() {
             other => panic!("{other:?}"),
         }
 
-        let lane = ClaimCompensations { type_id: bed.type_id, kind: name("release"), limit: 1, lease: secs(60) };
-        let run = bed.store.claim_compensations(lane).await.unwrap().remove(0);
+        // A claim whose answer is lost runs once its lease has lapsed; one that never came is made anew.
+        let lease = DurationMs::from_millis(300);
+        let lane = ClaimCompensations { type_id: bed.type_id, kind: name("release"), limit: 1, lease };
+        cutter.arm(when, "release");
+        let mut runs = bed.store.claim_compensations(lane.clone()).await.unwrap();
+        assert_eq!(runs.is_empty(), when == Fate::Behind);
+        let began = Instant::now();
+        while runs.is_empty() {
+            assert!(began.elapsed() < PATIENCE, "the lease lapses");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            runs = bed.store.claim_compensations(ClaimCompensations { lease: secs(60), ..lane.clone() }).await.unwrap();
+        }
+        let run = runs.remove(0);
+        assert_eq!(run.attempt, if when == Fate::Behind { 2 } else { 1 });
         let done = finish(run.id, run.fence, RunResult::Done { result: None, skipped: None });
-        arm(when, r#""kind":"compensation_done""#);
+        cutter.arm(when, r#""kind":"compensation_done""#);
         let answer = bed.store.finish_compensation(done.clone()).await;
         assert!(matches!(answer, Err(Error::OutcomeUnknown(_))), "{answer:?}");
         assert_eq!(bed.store.finish_compensation(done).await.unwrap(), when == Fate::Before, "reported once");
         assert_eq!(bed.verify(timer.id).await, Ok(()));
     }
-    assert!(armed.lock().unwrap().is_none(), "each write was seen");
+    assert!(!cutter.is_armed(), "each write was seen");
 }
 
 /// A node that stands still between reading and writing is in nobody's way; and where it holds a lock all the same, for a
@@ -152,28 +90,24 @@ async fn a_write_without_an_answer_has_an_unknown_outcome() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_stands_still_holds_nobody_up() {
     let database = database().await;
-    let (port, armed) = cutter(database.port()).await;
-    let (bed, still) = real_bed(PostgresParams { url: database.url_at(port), ..database.params() }).await;
+    let cutter = Cutter::to(database.port()).await;
+    let (bed, still) = real_bed(PostgresParams { url: database.url_at(cutter.port), ..database.params() }).await;
     let other = Postgres::connect(PostgresParams { lock_timeout: DurationMs::from_millis(100), ..database.params() });
     let other = other.await.unwrap();
     let timers = overdue(&bed, &still, 0..20).await;
     let settles = || timers[..10].iter().map(|timer| Op::Settle(settlement(timer, close()))).collect::<Vec<_>>();
-    let holding = |marker| {
-        *armed.lock().unwrap() = Some((Fate::Held, marker));
-        let armed = Arc::clone(&armed);
-        async move {
-            let began = Instant::now();
-            while armed.lock().unwrap().is_some() {
-                assert!(began.elapsed() < PATIENCE, "it comes to its write");
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
+    let comes = async || {
+        let began = Instant::now();
+        while cutter.is_armed() {
+            assert!(began.elapsed() < PATIENCE, "it comes to its write");
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    let held = holding(r#""kind":"closed""#);
+    cutter.arm(Fate::Held, r#""kind":"closed""#);
     let node = Arc::clone(&still);
     let ops = settles();
     let standing = tokio::spawn(async move { node.write(Arc::new(ops)).await });
-    held.await;
+    comes().await;
     let answers = other.write(Arc::new(settles())).await.unwrap();
     assert!(answers.iter().all(|a| matches!(a, Answer::Settled(Settled::Done { .. }))), "{answers:?}");
     standing.abort();
@@ -183,10 +117,10 @@ async fn a_node_that_stands_still_holds_nobody_up() {
         let limits = vec![(bed.type_id, 20)];
         Op::ClaimBacklog(ClaimBacklog { limits, before: now, lease: secs(60), node: node.into(), except: vec![] })
     };
-    let held = holding(r#""kind":"claimed""#);
+    cutter.arm(Fate::Held, r#""kind":"claimed""#);
     let (node, ops) = (Arc::clone(&still), vec![claim("still")]);
     let standing = tokio::spawn(async move { node.write(Arc::new(ops)).await });
-    held.await;
+    comes().await;
     let (mut claimed, began) = (0, Instant::now());
     while claimed < 10 {
         assert!(began.elapsed() < PATIENCE, "the server ends a transaction that stands idle");

@@ -34,7 +34,13 @@ async fn batches_of_500_by_one_writer() {
     // Rounds in turn, so that what else the machine does falls on both.
     for round in 0..3 {
         let (raw_inserts, raw_settles) = raw(&database, round).await;
+        database
+            .execute(&format!("ALTER SYSTEM SET wal_compression = {}", if round == 2 { "on" } else { "off" }))
+            .await;
+        database.execute("SELECT pg_reload_conf()").await;
+        let before = Use::now(&database).await;
         let (inserts, settles) = ours(&bed, &node, round * TIMERS).await;
+        before.show_since(&database).await;
         println!(
             "a second:  bare inserts {raw_inserts:7.0}  settles {raw_settles:7.0}   lapse inserts {inserts:7.0}  settles {settles:7.0}"
         );
@@ -51,6 +57,51 @@ async fn batches_of_500_by_one_writer() {
         holder.batch_execute("ROLLBACK").await.unwrap();
     }
     bed.store.close().await;
+}
+
+/// What a round has used up.
+struct Use {
+    own_cpu_ms: u64,
+    server_cpu_ms: u64,
+    table_bytes: i64,
+    wal_bytes: i64,
+}
+
+impl Use {
+    async fn now(database: &Database) -> Self {
+        let client = database.client().await;
+        client.batch_execute("CHECKPOINT").await.unwrap();
+        let sizes =
+            "SELECT sum(pg_total_relation_size(c.oid))::bigint, pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint
+                     FROM pg_class AS c WHERE c.relname IN ('timers', 'events', 'compensations')";
+        let sizes = client.query_one(sizes, &[]).await.unwrap();
+        let pids =
+            client.query("SELECT pid FROM pg_stat_activity WHERE application_name = 'lapse'", &[]).await.unwrap();
+        let server_cpu_ms = pids.iter().map(|row| cpu_ms(row.get(0))).sum();
+        let own_cpu_ms = cpu_ms(std::process::id().cast_signed());
+        Self { own_cpu_ms, server_cpu_ms, table_bytes: sizes.get(0), wal_bytes: sizes.get(1) }
+    }
+
+    #[expect(clippy::print_stdout, reason = "it prints a table")]
+    async fn show_since(&self, database: &Database) {
+        let now = Self::now(database).await;
+        let timers = i64::try_from(TIMERS).unwrap();
+        println!(
+            "a timer, registered and closed with one compensation: {} bytes in tables, {} in the log; CPU of 1,000: ours {} ms, PostgreSQL's {} ms",
+            (now.table_bytes - self.table_bytes) / timers,
+            (now.wal_bytes - self.wal_bytes) / timers,
+            (now.own_cpu_ms - self.own_cpu_ms) * 1000 / TIMERS as u64,
+            (now.server_cpu_ms - self.server_cpu_ms) * 1000 / TIMERS as u64,
+        );
+    }
+}
+
+/// In user and system mode, as Linux counts it: in hundredths of a second.
+fn cpu_ms(pid: i32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let ticks = |nth: usize| fields.get(nth).and_then(|f| f.parse::<u64>().ok()).unwrap_or(0);
+    (ticks(11) + ticks(12)) * 10
 }
 
 fn rate(count: usize, began: Instant) -> f64 {

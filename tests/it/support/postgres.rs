@@ -9,7 +9,11 @@ use std::{
     fs::{self, File},
     io,
     net::{Ipv4Addr, TcpListener},
-    os::unix::{ffi::OsStrExt as _, process::CommandExt as _},
+    os::unix::{
+        ffi::OsStrExt as _,
+        fs::{MetadataExt as _, PermissionsExt as _},
+        process::CommandExt as _,
+    },
     path::{Path, PathBuf},
     process::{Command, Stdio},
     sync::{
@@ -136,6 +140,24 @@ impl Server {
         watch(&lock_path, OWN_GRACE, &root, None);
         let port = start(&root);
         Self { root, port, lock: Some(lock) }
+    }
+
+    /// From now on it takes connections over TLS only, with this certificate and key.
+    pub fn only_tls(&self, certificate: &str, key: &str) {
+        let data = self.root.join("data");
+        let owner = fs::metadata(&data).unwrap();
+        for (name, pem) in [("tls.pem", certificate), ("tls.key", key)] {
+            let path = data.join(name);
+            fs::write(&path, pem).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+            std::os::unix::fs::chown(&path, Some(owner.uid()), Some(owner.gid())).unwrap();
+        }
+        let mut conf = fs::read_to_string(data.join("postgresql.auto.conf")).unwrap();
+        conf.push_str("ssl = on\nssl_cert_file = 'tls.pem'\nssl_key_file = 'tls.key'\n");
+        fs::write(data.join("postgresql.auto.conf"), conf).unwrap();
+        fs::write(data.join("pg_hba.conf"), "hostssl all all 127.0.0.1/32 trust\n").unwrap();
+        self.stop();
+        self.start();
     }
 
     /// Every process of the server is killed, as if the machine had lost its power.

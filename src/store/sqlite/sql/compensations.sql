@@ -30,6 +30,9 @@ LIMIT ?4
 UPDATE compensations SET state = 1, fence = fence + 1, attempt = ?4, run_at = ?5
 WHERE n = ?1 AND fence = ?2 AND state = ?3
 
+-- name: end_leases
+UPDATE compensations INDEXED BY compensations_list SET run_at = ?1 WHERE state = 1 AND run_at > ?1
+
 -- name: finish
 UPDATE compensations
 SET state = ?3, attempt = ?4, run_at = ?5, last_error = ?6, result = ?7, settled_at = ?8

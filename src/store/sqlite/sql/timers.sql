@@ -43,6 +43,10 @@ WHERE type_id = ?1 AND run_at < ?2 AND state = 0 AND due_at <= ?3
 ORDER BY run_at
 LIMIT ?4
 
+-- name: end_leases
+-- A scan of the leases alone, which are few.
+UPDATE timers INDEXED BY timers_firing SET run_at = ?1 WHERE state = 1 AND run_at > ?1
+
 -- name: lapsed
 SELECT {columns} FROM timers INDEXED BY timers_firing
 WHERE type_id = ?1 AND run_at <= ?2 AND state = 1
