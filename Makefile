@@ -12,7 +12,7 @@ run: setup ## Set up what is missing, and run Lapse with its demo shop.
 	cargo run --quiet -- dev
 
 test: plugins ## Everything that must hold: tests, lints, formatting, documentation.
-	@scripts/setup.sh nextest nats postgresql
+	@scripts/setup.sh nextest nats postgresql mariadb
 	cargo fmt --all --check
 	cd plugins && cargo fmt --all --check
 	cd plugins && npm test --workspaces --if-present
@@ -22,11 +22,11 @@ test: plugins ## Everything that must hold: tests, lints, formatting, documentat
 	$(MAKE) --no-print-directory sdk-test
 
 soak: plugins ## The tests that take long: many kills, long outages, millions of rows.
-	@scripts/setup.sh nats postgresql
+	@scripts/setup.sh nats postgresql mariadb
 	if command -v cargo-nextest >/dev/null; then \
-		LAPSE_SOAK=1 cargo nextest run --no-capture -E 'test(/^(cluster|delivery|faults|store::postgres)/)'; \
+		LAPSE_SOAK=1 cargo nextest run --no-capture -E 'test(/^(cluster|delivery|faults|sql|store::postgres)/)'; \
 	else \
-		LAPSE_SOAK=1 cargo test -- --nocapture --test-threads 1 cluster:: delivery:: faults:: store::postgres; \
+		LAPSE_SOAK=1 cargo test -- --nocapture --test-threads 1 cluster:: delivery:: faults:: sql:: store::postgres; \
 	fi
 
 build: setup console ## Leave target/release/lapse and plugins/dist/*.wasm.

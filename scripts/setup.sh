@@ -131,6 +131,12 @@ postgresql() {
     apt_install postgresql
 }
 
+# The other database that tests start for themselves. These packages hold its programs, and start nothing.
+mariadb() {
+    { has mariadbd || [ -x /usr/sbin/mariadbd ]; } && has mariadb-install-db && has my_print_defaults && return
+    apt_install mariadb-server-core mariadb-client-core
+}
+
 # By default what `run` needs; otherwise the tools that are named.
 [ $# -gt 0 ] || set -- rust wasm_target
 for tool in "$@"; do "$tool"; done

@@ -16,6 +16,8 @@ pub mod dispatch;
 pub mod domain;
 pub mod plugin;
 pub mod schema;
+pub mod sql;
 pub mod stats;
 pub mod store;
 pub mod telemetry;
+pub mod vault;

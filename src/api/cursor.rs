@@ -24,6 +24,8 @@ pub(super) enum List {
     Pauses,
     TimersAscending,
     TimersByKey,
+    Secrets,
+    DataSources,
 }
 
 pub(super) fn bad() -> Error {

@@ -38,6 +38,8 @@ pub use v3_0::to_3_0;
         (name = "plugins", description = "Uploaded WebAssembly components"),
         (name = "types", description = "Timer types and their revisions"),
         (name = "compensations", description = "Effects on other services"),
+        (name = "secrets", description = "What plugins may use and never see"),
+        (name = "datasources", description = "The business's databases that plugins may use"),
         (name = "keys", description = "API keys"),
         (name = "namespaces", description = "Namespaces"),
         (name = "operations", description = "Figures, health, metrics, and this document"),

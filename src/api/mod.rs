@@ -11,6 +11,7 @@
 mod auth;
 mod compensations;
 mod cursor;
+mod datasources;
 mod document;
 mod extract;
 mod forecast;
@@ -27,6 +28,7 @@ mod problem;
 mod rate;
 mod rights;
 mod routes;
+mod secrets;
 mod stats;
 mod timers;
 mod types;
@@ -41,8 +43,10 @@ use crate::{
     catalog::Catalog,
     clock::SharedClock,
     config,
+    sql::Databases,
     stats::{Engine, Stats},
     store::Store,
+    vault::Vault,
 };
 
 pub use self::{
@@ -57,6 +61,9 @@ pub struct ApiParams {
     pub catalog: Catalog,
     pub breakers: Breakers,
     pub clock: SharedClock,
+    /// Secrets and data sources, and the way to the latter.
+    pub vault: Vault,
+    pub databases: Databases,
     pub config: config::Server,
     /// The largest component that may be uploaded, in bytes.
     pub max_component_bytes: u64,
@@ -81,6 +88,8 @@ pub trait Health: Send + Sync + 'static {
 const UPLOADS: usize = 2;
 /// Dry runs at once.
 const DRY_RUNS: usize = 4;
+/// Data sources that are checked at once.
+const CHECKS: usize = 4;
 
 struct Inner {
     store: Store,
@@ -98,6 +107,9 @@ struct Inner {
     limiter: rate::Limiter,
     uploads: Semaphore,
     dry_runs: Arc<Semaphore>,
+    vault: Vault,
+    databases: Databases,
+    checks: Semaphore,
     written: health::LastWrite,
     operations: rights::Operations,
     pages: pages::Pages,
@@ -127,6 +139,9 @@ pub fn router(params: ApiParams) -> axum::Router {
         keys,
         uploads: Semaphore::new(UPLOADS),
         dry_runs: Arc::new(Semaphore::new(DRY_RUNS)),
+        vault: params.vault,
+        databases: params.databases,
+        checks: Semaphore::new(CHECKS),
         written: health::LastWrite::default(),
         operations: rights::Operations::of(&document),
         pages: pages::Pages::of(&document),

@@ -66,6 +66,13 @@ const RIGHTS: &[(&str, Access)] = &[
     ("get_self", READ),
     ("get_stats", READ),
     ("get_forecast", READ),
+    ("put_secret", OPERATE),
+    ("list_secrets", READ),
+    ("delete_secret", OPERATE),
+    ("put_datasource", OPERATE),
+    ("list_datasources", READ),
+    ("delete_datasource", OPERATE),
+    ("check_datasource", OPERATE),
     // Names of keys are nobody's business but an administrator's.
     ("create_key", ADMINISTER),
     ("list_keys", ADMINISTER),

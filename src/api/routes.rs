@@ -4,7 +4,8 @@ use utoipa::OpenApi as _;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
-    Api, compensations, document, forecast, health, keys, me, namespaces, pages, pauses, plugins, stats, timers, types,
+    Api, compensations, datasources, document, forecast, health, keys, me, namespaces, pages, pauses, plugins, secrets,
+    stats, timers, types,
 };
 
 pub(super) fn all() -> OpenApiRouter<Api> {
@@ -47,6 +48,12 @@ pub(super) fn all() -> OpenApiRouter<Api> {
         .routes(routes!(compensations::redrive_compensations))
         .routes(routes!(compensations::get_compensation))
         .routes(routes!(compensations::redrive_compensation))
+        // What plugins are granted by name
+        .routes(routes!(secrets::list_secrets))
+        .routes(routes!(secrets::put_secret, secrets::delete_secret))
+        .routes(routes!(datasources::list_datasources))
+        .routes(routes!(datasources::put_datasource, datasources::delete_datasource))
+        .routes(routes!(datasources::check_datasource))
         // Keys and namespaces
         .routes(routes!(me::get_self))
         .routes(routes!(keys::create_key, keys::list_keys))

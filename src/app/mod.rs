@@ -36,13 +36,15 @@ use crate::{
         time::Timestamp,
         timer::Timer,
     },
-    plugin::{HostParams, WasmHost},
+    plugin::{Access, HostParams, WasmHost},
+    sql::{self, Databases},
     stats::{Broker, Engine, Lane, Stats},
     store::{
         Observer, Store,
         admin::{AdminAnswer, AdminOp, Role},
     },
     telemetry,
+    vault::Vault,
 };
 
 use self::{
@@ -147,7 +149,12 @@ impl App {
             cache: Some(config.store.data.join("cache")),
             check_schema: |schema| crate::schema::Schema::compile(schema).map(drop),
         };
-        let host = WasmHost::new(&config.plugin, host_params).context("the plugin host cannot start")?;
+        let vault = Vault::new(store.clone(), key.derive("vault"));
+        let settings = sql::Settings { config: config.sql.clone(), own_folder: config.store.data.clone() };
+        let databases = Databases::new(settings);
+        let access = Access { keeper: Arc::new(vault.clone()), databases: databases.clone() };
+        let host =
+            WasmHost::with_access(&config.plugin, host_params, access).context("the plugin host cannot start")?;
         let catalog = Catalog::load(store.clone(), host).await.context("the catalogue of types cannot be loaded")?;
         let refresher = refresh(catalog.clone(), &store);
         let pauser = refresh_pauses(catalog.clone(), &store);
@@ -204,6 +211,8 @@ impl App {
             catalog: catalog.clone(),
             breakers,
             clock,
+            vault,
+            databases,
             config: config.server.clone(),
             max_component_bytes: config.plugin.max_component_bytes,
             health: Arc::<NodeState>::clone(&state),

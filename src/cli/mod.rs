@@ -8,6 +8,7 @@ mod compensation;
 mod completion;
 mod config;
 mod connect;
+mod datasource;
 mod demo_shop;
 mod dev;
 mod doctor;
@@ -18,6 +19,7 @@ mod openapi;
 mod output;
 mod pause;
 mod plugin;
+mod secret;
 mod serve;
 mod settings;
 mod signals;
@@ -79,6 +81,12 @@ enum Command {
     Pause(pause::Pause),
     Resume(pause::Resume),
     Pauses(pause::Pauses),
+    /// Set, list and delete secrets that plugins may use
+    #[command(subcommand)]
+    Secret(secret::Secret),
+    /// Set, check, list and delete databases that plugins may use
+    #[command(subcommand, name = "datasource")]
+    DataSource(datasource::DataSource),
     /// Make, list and revoke API keys
     #[command(subcommand)]
     Key(key::Key),
@@ -138,6 +146,8 @@ async fn dispatch(command: Command, out: &Out) -> Result {
         Command::Pause(pause) => pause.run(out).await,
         Command::Resume(resume) => resume.run(out).await,
         Command::Pauses(pauses) => pauses.run(out).await,
+        Command::Secret(secret) => secret.run(out).await,
+        Command::DataSource(source) => source.run(out).await,
         Command::Key(key) => key.run(out).await,
         Command::Config(config) => config.run(out),
         Command::Doctor(doctor) => doctor.run(out).await,

@@ -27,6 +27,7 @@ pub struct Config {
     pub compensation: Compensation,
     pub breaker: Breaker,
     pub plugin: Plugin,
+    pub sql: Sql,
     pub log: Log,
 }
 
@@ -157,6 +158,16 @@ pub struct Plugin {
     /// Time of one HTTP request, and bytes in its answer.
     pub http_timeout: DurationMs,
     pub http_body_bytes: u64,
+}
+
+/// The business's databases that plugins may use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sql {
+    /// Where SQLite data sources may be, in a folder for each namespace. Empty: nowhere.
+    pub sqlite_folder: PathBuf,
+    /// Certificates that are trusted instead of the machine's. Empty: the machine's.
+    pub tls_ca: PathBuf,
 }
 
 /// What is logged.

@@ -45,7 +45,14 @@ pub(super) fn expiry(job: &Job, fired_at: Timestamp) -> Expiry {
 /// In the place of an answer, where the host itself broke.
 pub(super) fn host_fault() -> Run<Decision> {
     let failure = Failure::new(FailureClass::Transient, "host_fault", "the plugin host broke off the call");
-    Run { result: Err(failure), logs: Vec::new(), denied: Vec::new(), cost: Cost::default(), deferred: None }
+    Run {
+        result: Err(failure),
+        logs: Vec::new(),
+        denied: Vec::new(),
+        counters: Vec::new(),
+        cost: Cost::default(),
+        deferred: None,
+    }
 }
 
 /// Counts a call with effects as running, until it is dropped; then the lane may start another.

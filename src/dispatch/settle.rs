@@ -43,6 +43,7 @@ pub(super) struct Decided {
 impl Decided {
     pub fn new(job: &Job, expiry: &Expiry, run: Run<Decision>, snapshot: &Snapshot, now: Timestamp) -> Self {
         let detail = detail(job, expiry, &run);
+        let counted = run.counters;
         let policy = job.ready.revision.retry;
         let deferred = run.deferred.filter(|_| job.timer.state == State::Firing);
         let outcome = run.result.and_then(|decision| {
@@ -77,7 +78,7 @@ impl Decided {
             compensations: effects.compensations.into_iter().map(|c| (CompensationId::new(), c)).collect(),
             follow_ups,
             events: effects.events,
-            counters: effects.counters,
+            counters: counted.into_iter().chain(effects.counters).take(MAX_COUNTERS).collect(),
         };
         Self { settlement, failure, started: Instant::now() }
     }

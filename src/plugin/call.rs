@@ -6,7 +6,7 @@ use wasmtime::{Engine, Store, Trap, UpdateDeadline};
 use wasmtime_wasi::I32Exit;
 
 use super::{
-    Cost, LogLine, Run, http,
+    Access, Cost, KeeperError, LogLine, Rights, Run, http,
     limits::{Budget, DENIALS, Limiter, Limits, MESSAGE_BYTES, Stop},
     log::LogBuffer,
     meter::{Meter, Metered},
@@ -15,9 +15,11 @@ use super::{
 };
 use crate::{
     breaker::Gate,
+    config::Secret,
     domain::{
-        decision::{Failure, FailureClass},
-        plugin::Export,
+        decision::{CounterSpec, Failure, FailureClass, MAX_COUNTERS},
+        id::Name,
+        plugin::{Export, Right},
     },
 };
 
@@ -28,12 +30,13 @@ pub struct CallState {
     pub log: LogBuffer,
     pub meter: Arc<Meter>,
     pub export: Export,
-    /// Without one, every request is denied.
-    pub http: Option<http::Session>,
+    /// Without one, every call with effects is denied.
+    pub session: Option<Session>,
     /// What stands before every call of a downstream; without one, none is made.
     pub gate: Option<Gate>,
     /// For components that import it.
     wasi: Option<Wasi>,
+    counters: Vec<CounterSpec>,
     denied: Vec<String>,
     host_calls: u32,
 }
@@ -50,12 +53,59 @@ impl CallState {
         self.wasi.as_mut().unwrap_or_else(|| unreachable!("a call of a component with WASI has it"))
     }
 
+    /// Counts, also if the call fails.
+    pub fn count(&mut self, name: &str, value: u64) {
+        if self.counters.len() < MAX_COUNTERS
+            && let Ok(name) = name.parse()
+        {
+            self.counters.push(CounterSpec { name, value });
+        }
+    }
+
     /// Keeps what was refused, for the caller to see.
     pub fn deny(&mut self, why: String) {
         if self.denied.len() < DENIALS {
             self.denied.push(why);
         }
     }
+}
+
+/// What one call may do, and in whose name.
+pub struct Session {
+    pub gateway: http::Gateway,
+    pub access: Access,
+    pub rights: Rights,
+    /// Where its names are looked up.
+    pub namespace: String,
+    pub idempotency_key: String,
+}
+
+impl Session {
+    /// Whether the rights of this export name it.
+    pub fn is_granted(&self, export: Export, right: &Right) -> bool {
+        self.rights.0.iter().any(|grant| grant.export == export && grant.right == *right)
+    }
+
+    /// A secret that is granted to this export, as it is now.
+    pub async fn secret(&self, export: Export, name: &str) -> Result<Secret, NoSecret> {
+        let shown = cut(name, 100);
+        let denied = NoSecret::Denied(format!("secret {shown:?} is not granted to {}", export.as_str()));
+        let Ok(name) = name.parse::<Name>() else { return Err(denied) };
+        if !self.is_granted(export, &Right::Secret { name: name.clone() }) {
+            return Err(denied);
+        }
+        match self.access.keeper.secret(&self.namespace, &name).await {
+            Ok(Some(secret)) => Ok(secret),
+            Ok(None) => Err(NoSecret::Denied(format!("there is no secret {name}"))),
+            Err(KeeperError(why)) => Err(NoSecret::Unavailable(why)),
+        }
+    }
+}
+
+/// Why a secret is not put in.
+pub enum NoSecret {
+    Denied(String),
+    Unavailable(String),
 }
 
 /// A call about to be made.
@@ -67,7 +117,7 @@ pub struct CallParams {
     pub limits: Arc<Limits>,
     pub budget: Arc<Budget>,
     pub export: Export,
-    pub http: Option<http::Session>,
+    pub session: Option<Session>,
     pub gate: Option<Gate>,
     pub log: LogBuffer,
     pub wasi: Option<Wasi>,
@@ -78,14 +128,15 @@ pub struct CallParams {
 pub struct Trail {
     pub logs: Vec<LogLine>,
     pub denied: Vec<String>,
+    pub counters: Vec<CounterSpec>,
     pub cost: Cost,
     pub gate: Option<Gate>,
 }
 
 impl Trail {
     pub fn run<T>(self, result: Result<T, Failure>) -> Run<T> {
-        let Self { logs, denied, cost, gate } = self;
-        let mut run = Run { result, logs, denied, cost, deferred: None };
+        let Self { logs, denied, counters, cost, gate } = self;
+        let mut run = Run { result, logs, denied, counters, cost, deferred: None };
         // A run that coped without the downstream, or was told what is so, stands. Any other failure may come of it,
         // whatever the plugin makes of it.
         if run.result.as_ref().is_err_and(|failure| failure.class != FailureClass::Conflict)
@@ -108,7 +159,7 @@ pub enum Mode {
 
 impl Call {
     pub fn new(engine: &Engine, mode: Mode, params: CallParams) -> Self {
-        let CallParams { limits, budget, export, http, gate, log, wasi } = params;
+        let CallParams { limits, budget, export, session, gate, log, wasi } = params;
         let wall = if mode == Mode::Blocking { limits.wall } else { limits.effect_wall };
         let meter = Meter::start(limits.cpu, wall);
         let state = CallState {
@@ -116,9 +167,10 @@ impl Call {
             log,
             meter: Arc::clone(&meter),
             export,
-            http,
+            session,
             gate,
             wasi,
+            counters: Vec::new(),
             denied: Vec::new(),
             host_calls: 0,
             limits,
@@ -168,7 +220,8 @@ impl Call {
             memory_bytes: state.limiter.peak_bytes(),
             host_calls: state.host_calls,
         };
-        Trail { logs: state.log.take_lines(), denied: state.denied, cost, gate: state.gate }
+        let (logs, gate) = (state.log.take_lines(), state.gate);
+        Trail { logs, denied: state.denied, counters: state.counters, cost, gate }
     }
 }
 

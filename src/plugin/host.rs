@@ -19,13 +19,13 @@ use tokio::{
 use wasmtime::Engine;
 
 use super::{
-    Host, Inspection, Plugin, Refusal, Rights, Run,
+    Host, Inspection, Keeper, KeeperError, Plugin, Refusal, Rights, Run,
     abi::v1::{Linked, Linkers},
     cache::Cache,
-    call::{Call, CallParams, Mode, Trail},
+    call::{Call, CallParams, Mode, Session, Trail},
     compile::Compiler,
     engine,
-    http::{Gateway, Session},
+    http::Gateway,
     inspect,
     limits::{Budget, EFFECT_MEMORIES, EFFECT_WAIT, Limits, MEMORIES},
     log::LogBuffer,
@@ -36,10 +36,11 @@ use crate::{
     config,
     domain::{
         decision::{CompensationTask, Decision, Expiry, Failure, FailureClass},
-        id::Digest,
+        id::{Digest, Name},
         plugin::Export,
         time::Timestamp,
     },
+    sql::{self, Databases},
 };
 
 /// Says why a JSON Schema cannot be used.
@@ -53,6 +54,35 @@ pub struct HostParams {
     pub check_schema: SchemaCheck,
     /// What stands before every call of a downstream.
     pub breakers: Breakers,
+}
+
+/// What calls are given by name, and what they reach with it.
+#[derive(Clone)]
+pub struct Access {
+    pub keeper: Arc<dyn Keeper>,
+    pub databases: Databases,
+}
+
+impl Access {
+    /// To nothing: where plugins are only looked at.
+    pub fn none() -> Self {
+        let settings = sql::Settings { config: config::Config::default().sql, own_folder: PathBuf::from("/") };
+        Self { keeper: Arc::new(Nothing), databases: Databases::new(settings) }
+    }
+}
+
+/// Keeps nothing.
+struct Nothing;
+
+#[async_trait]
+impl Keeper for Nothing {
+    async fn secret(&self, _: &str, _: &Name) -> Result<Option<config::Secret>, KeeperError> {
+        Ok(None)
+    }
+
+    async fn source(&self, _: &str, _: &Name) -> Result<Option<sql::Source>, KeeperError> {
+        Ok(None)
+    }
 }
 
 /// Components kept ready though nothing uses them at the moment: an upload is loaded soon after.
@@ -80,6 +110,7 @@ struct Shared {
     places: Semaphore,
     gateway: Gateway,
     breakers: Breakers,
+    access: Access,
     /// Calls with effects have a runtime of their own, so that no guest holds up the rest of the server.
     runtime: Option<Runtime>,
 }
@@ -114,7 +145,12 @@ pub enum StartError {
 }
 
 impl WasmHost {
+    /// With access to no secret and no data source.
     pub fn new(config: &config::Plugin, params: HostParams) -> Result<Arc<Self>, StartError> {
+        Self::with_access(config, params, Access::none())
+    }
+
+    pub fn with_access(config: &config::Plugin, params: HostParams, access: Access) -> Result<Arc<Self>, StartError> {
         let limits = Arc::new(Limits::new(config));
         let engine = engine::new(&limits).map_err(StartError::Engine)?;
         let cache = match params.cache {
@@ -134,6 +170,7 @@ impl WasmHost {
             places: Semaphore::new(EFFECT_MEMORIES),
             gateway: Gateway::new().map_err(StartError::Http)?,
             breakers: params.breakers,
+            access,
             runtime: Some(runtime),
         };
         Ok(Arc::new(Self {
@@ -218,16 +255,16 @@ struct WasmPlugin {
 
 impl WasmPlugin {
     /// Without a session, a call that can do nothing.
-    fn call(&self, told: &Told<'_>, http: Option<Session>) -> Call {
-        let mode = if http.is_some() { Mode::Yielding } else { Mode::Blocking };
-        let gate = http.is_some().then(|| self.shared.breakers.gate(told.namespace));
+    fn call(&self, told: &Told<'_>, session: Option<Session>) -> Call {
+        let mode = if session.is_some() { Mode::Yielding } else { Mode::Blocking };
+        let gate = session.is_some().then(|| self.shared.breakers.gate(told.namespace));
         let (limits, budget) = (Arc::clone(&self.shared.limits), Arc::clone(&self.shared.budget));
         let log = LogBuffer::new(limits.log_lines, limits.log_line_bytes);
         let wasi = self.linked.has_wasi().then(|| {
             let holds_thread = mode == Mode::Blocking;
             Wasi::new(&WasiParams { now: told.now, seed: told.seed, log: &log, holds_thread })
         });
-        let params = CallParams { limits, budget, export: told.export, http, gate, log, wasi };
+        let params = CallParams { limits, budget, export: told.export, session, gate, log, wasi };
         Call::new(&self.shared.engine, mode, params)
     }
 
@@ -258,10 +295,12 @@ impl WasmPlugin {
         place.ok().and_then(Result::ok).ok_or_else(|| Failure::new(FailureClass::Transient, "sandbox", message))
     }
 
-    fn session(&self, rights: &Rights, idempotency_key: &str) -> Session {
+    fn session(&self, rights: &Rights, namespace: &str, idempotency_key: &str) -> Session {
         Session {
             gateway: self.shared.gateway.clone(),
+            access: self.shared.access.clone(),
             rights: rights.clone(),
+            namespace: namespace.to_owned(),
             idempotency_key: idempotency_key.to_owned(),
         }
     }
@@ -304,28 +343,28 @@ impl Plugin for Shareable {
     }
 
     async fn decide_with_effects(&self, expiry: &Expiry, rights: &Rights) -> Run<Decision> {
-        let http = self.0.session(rights, &expiry.idempotency_key);
+        let session = self.0.session(rights, &expiry.namespace, &expiry.idempotency_key);
         let (plugin, expiry) = (Arc::clone(&self.0), expiry.clone());
         self.spawn(async move {
             let _place = match plugin.place().await {
                 Ok(place) => place,
                 Err(full) => return Trail::default().run(Err(full)),
             };
-            let call = plugin.call(&Told::expiry(&expiry), Some(http));
+            let call = plugin.call(&Told::expiry(&expiry), Some(session));
             flatten(call.run_async(async |store| plugin.linked.on_expire_async(store, &expiry).await).await)
         })
         .await
     }
 
     async fn compensate(&self, task: &CompensationTask, rights: &Rights) -> Run<Option<String>> {
-        let http = self.0.session(rights, &task.idempotency_key);
+        let session = self.0.session(rights, &task.namespace, &task.idempotency_key);
         let (plugin, task) = (Arc::clone(&self.0), task.clone());
         self.spawn(async move {
             let _place = match plugin.place().await {
                 Ok(place) => place,
                 Err(full) => return Trail::default().run(Err(full)),
             };
-            let call = plugin.call(&Told::compensation(&task), Some(http));
+            let call = plugin.call(&Told::compensation(&task), Some(session));
             flatten(call.run_async(async |store| plugin.linked.compensate_async(store, &task).await).await)
         })
         .await

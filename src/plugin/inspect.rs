@@ -10,7 +10,7 @@ use super::{
 };
 use crate::domain::{
     backoff::RetryPolicy,
-    plugin::{ABI, Capability, Manifest},
+    plugin::{ABI, Manifest},
 };
 
 /// The longest version of a manifest.
@@ -248,14 +248,6 @@ pub fn manifest(json: &str, check_schema: super::SchemaCheck) -> Result<Manifest
     }
     if !manifest.remind_before.is_empty() {
         return invalid("the manifest asks for reminders (remind_before), which this version does not send");
-    }
-    for (export, wanted) in &manifest.exports {
-        let absent = wanted.required.iter().find(|c| **c != Capability::Http);
-        if let Some(capability) = absent {
-            let name = if *capability == Capability::Sql { "sql" } else { "secret" };
-            let export = export.as_str();
-            return invalid(format!("the manifest requires {name} for {export}, which this version does not offer"));
-        }
     }
     Ok(manifest)
 }

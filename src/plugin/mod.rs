@@ -18,7 +18,7 @@ mod sql;
 mod text;
 mod wasi;
 
-pub use host::{HostParams, SchemaCheck, StartError, WasmHost};
+pub use host::{Access, HostParams, SchemaCheck, StartError, WasmHost};
 
 use std::sync::Arc;
 
@@ -26,11 +26,15 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::breaker::Deferred;
-use crate::domain::{
-    decision::{CompensationTask, Decision, Expiry, Failure},
-    id::Digest,
-    plugin::{Grant, Manifest},
+use crate::{
+    breaker::Deferred,
+    config::Secret,
+    domain::{
+        decision::{CompensationTask, CounterSpec, Decision, Expiry, Failure},
+        id::{Digest, Name},
+        plugin::{Grant, Manifest},
+    },
+    sql::Source,
 };
 
 /// Compiles and describes components.
@@ -60,6 +64,21 @@ pub trait Plugin: Send + Sync + 'static {
     async fn compensate(&self, task: &CompensationTask, rights: &Rights) -> Run<Option<String>>;
 }
 
+/// What calls are given by name, as it is at the moment of the call: what was taken away is gone at once, on every node.
+#[async_trait]
+pub trait Keeper: Send + Sync + 'static {
+    /// `None`: the namespace has no such secret.
+    async fn secret(&self, namespace: &str, name: &Name) -> Result<Option<Secret>, KeeperError>;
+
+    /// `None`: the namespace has no such data source.
+    async fn source(&self, namespace: &str, name: &Name) -> Result<Option<Source>, KeeperError>;
+}
+
+/// What is kept cannot be had now.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct KeeperError(pub String);
+
 /// The grants of a type's revision. A host function looks only at those of the export that runs.
 #[derive(Clone, Debug, Default)]
 pub struct Rights(pub Arc<[Grant]>);
@@ -71,6 +90,8 @@ pub struct Run<T> {
     pub logs: Vec<LogLine>,
     /// Host calls that were refused, each said as a sentence.
     pub denied: Vec<String>,
+    /// Steps of the plugin's own counters that count whatever the result.
+    pub counters: Vec<CounterSpec>,
     pub cost: Cost,
     /// It failed because a downstream is not called at the moment: nobody's fault, and to be run again in its turn.
     pub deferred: Option<Deferred>,

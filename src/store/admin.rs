@@ -40,6 +40,65 @@ pub struct ApiKeyRow {
     pub revoked_at: Option<Timestamp>,
 }
 
+/// What a sealed row holds.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum SealedKind {
+    Secret,
+    DataSource,
+}
+
+impl SealedKind {
+    pub fn code(self) -> i64 {
+        match self {
+            Self::Secret => 1,
+            Self::DataSource => 2,
+        }
+    }
+
+    pub fn from_code(code: i64) -> Option<Self> {
+        [Self::Secret, Self::DataSource].into_iter().find(|k| k.code() == code)
+    }
+}
+
+/// Something that only the server's key opens. The store knows what it is called, and nothing of what is in it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SealedRow {
+    pub namespace_id: NamespaceId,
+    pub kind: SealedKind,
+    pub name: Name,
+    /// What may be read of it, as JSON; nothing of a secret.
+    pub open: String,
+    /// Another at each write, also of the same content.
+    pub sealed: Vec<u8>,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+    pub updated_by: String,
+}
+
+/// Without the sealed bytes: they are nobody's to read, and what is open of them may be long.
+impl std::fmt::Debug for SealedRow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SealedRow").field("kind", &self.kind).field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// What is to be kept sealed.
+#[derive(Clone)]
+pub struct PutSealed {
+    pub namespace_id: NamespaceId,
+    pub kind: SealedKind,
+    pub name: Name,
+    pub open: String,
+    pub sealed: Vec<u8>,
+    pub updated_by: String,
+}
+
+impl std::fmt::Debug for PutSealed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PutSealed").field("kind", &self.kind).field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
 #[derive(Clone, Debug)]
 pub enum AdminOp {
     CreateNamespace {
@@ -81,6 +140,14 @@ pub enum AdminOp {
         namespace_id: NamespaceId,
         name: Name,
         number: i64,
+    },
+    /// Puts a secret or a data source in the place of the one of its name. Not a change of the catalogue: who needs it
+    /// reads it at each use.
+    PutSealed(PutSealed),
+    DeleteSealed {
+        namespace_id: NamespaceId,
+        kind: SealedKind,
+        name: Name,
     },
 }
 
@@ -171,5 +238,10 @@ pub enum AdminAnswer {
     },
     /// What held until now, if anything did.
     Resumed(Option<Pause>),
+    /// As it is now, or as it was before it was deleted.
+    Sealed {
+        row: SealedRow,
+        created: bool,
+    },
     NotFound,
 }

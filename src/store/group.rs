@@ -276,7 +276,9 @@ fn tell_one(observer: &dyn Observer, op: &Op, answer: &Answer) {
         }
         Answer::Finished(finished) => finished.again.iter().for_each(|lane| tell_lane(observer, lane)),
         Answer::Redriven(redriving) => redriving.lanes.iter().for_each(|lane| tell_lane(observer, lane)),
-        Answer::Admin(admin) if !matches!(admin, AdminAnswer::NotFirst | AdminAnswer::NotFound) => {
+        Answer::Admin(admin)
+            if !matches!(admin, AdminAnswer::NotFirst | AdminAnswer::NotFound | AdminAnswer::Sealed { .. }) =>
+        {
             observer.catalogue_written();
         }
         Answer::Admin(_)

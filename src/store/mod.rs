@@ -125,6 +125,16 @@ pub trait Driver: Send + Sync + 'static {
     async fn api_key_by_hash(&self, hash: [u8; 32]) -> Result<Option<admin::ApiKeyRow>>;
     async fn api_keys(&self, namespace: Option<NamespaceId>) -> Result<Vec<admin::ApiKeyRow>>;
 
+    /// A namespace's secrets or data sources, by name.
+    async fn sealed(&self, namespace: NamespaceId, kind: admin::SealedKind) -> Result<Vec<admin::SealedRow>>;
+    /// One of them, as it is at this moment; by the namespace's name, since that is what a plugin's call knows.
+    async fn sealed_by_name(
+        &self,
+        namespace: String,
+        kind: admin::SealedKind,
+        name: Name,
+    ) -> Result<Option<admin::SealedRow>>;
+
     /// Finishes what runs and closes; the last call.
     async fn close(&self);
 }

@@ -12,14 +12,18 @@ pub use wit::{HttpError, Method};
 
 /// A request. Lapse adds `Idempotency-Key` with the call's own key.
 #[derive(Debug)]
-pub struct Request(wit::Request);
+pub struct Request {
+    request: wit::Request,
+    secrets: Vec<wit::SecretHeader>,
+}
 
 #[derive(Debug)]
 pub struct Response(wit::Response);
 
 impl Request {
     pub fn new(method: Method, url: &str) -> Self {
-        Self(wit::Request { method, url: url.into(), headers: vec![], body: None, timeout_ms: None })
+        let request = wit::Request { method, url: url.into(), headers: vec![], body: None, timeout_ms: None };
+        Self { request, secrets: vec![] }
     }
 
     pub fn get(url: &str) -> Self {
@@ -31,7 +35,14 @@ impl Request {
     }
 
     pub fn header(mut self, name: &str, value: &str) -> Self {
-        self.0.headers.push(Header { name: name.into(), value: value.into() });
+        self.request.headers.push(Header { name: name.into(), value: value.into() });
+        self
+    }
+
+    /// A header with a secret in it, behind `prefix` (such as `Bearer `). The host puts it in; the plugin never sees it.
+    /// It needs a grant of its own, `secret:NAME`.
+    pub fn secret_header(mut self, name: &str, prefix: &str, secret: &str) -> Self {
+        self.secrets.push(wit::SecretHeader { name: name.into(), prefix: prefix.into(), secret: secret.into() });
         self
     }
 
@@ -42,18 +53,21 @@ impl Request {
     }
 
     pub fn body(mut self, body: Vec<u8>) -> Self {
-        self.0.body = Some(body);
+        self.request.body = Some(body);
         self
     }
 
     /// For the whole exchange; the host has a bound of its own.
     pub fn timeout_ms(mut self, timeout_ms: u32) -> Self {
-        self.0.timeout_ms = Some(timeout_ms);
+        self.request.timeout_ms = Some(timeout_ms);
         self
     }
 
     pub fn send(&self) -> Result<Response, HttpError> {
-        wit::send(&self.0).map(Response)
+        if self.secrets.is_empty() {
+            return wit::send(&self.request).map(Response);
+        }
+        wit::send_with_secrets(&self.request, &self.secrets).map(Response)
     }
 }
 

@@ -37,6 +37,7 @@ pub mod http;
 pub mod log;
 mod manifest;
 mod plugin;
+pub mod sql;
 mod whole;
 
 /// The generated bindings of `lapse:plugin@1.0.0`. What has a helper in this crate is better reached through it.

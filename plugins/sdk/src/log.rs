@@ -18,6 +18,12 @@ pub fn error(message: &str) {
     write(Level::Error, message);
 }
 
+/// A step of a counter of the plugin's own that counts also if the call fails. With a decision, [`crate::Decision::count`]
+/// is the better place.
+pub fn count(name: &str, step: u64) {
+    crate::bindings::lapse::plugin::log::count(name, step);
+}
+
 /// Has a panic's message logged before the instance is gone. [`crate::export!`] sees to it.
 pub fn log_panics() {
     static ONCE: std::sync::Once = std::sync::Once::new();

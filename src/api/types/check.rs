@@ -98,9 +98,6 @@ fn read_grants(texts: &[String]) -> Result<Vec<Grant>> {
     for (i, text) in texts.iter().enumerate() {
         let at = |detail: String| Error::at(Code::PayloadInvalid, format!("/grants/{i}"), detail);
         let grant: Grant = text.parse().map_err(|e: crate::domain::plugin::GrantError| at(e.to_string()))?;
-        if grant.capability() != Capability::Http {
-            return Err(at("this version of Lapse grants only http".to_owned()));
-        }
         grants.push(grant);
     }
     grants.sort();

@@ -18,9 +18,8 @@ use self::{
     outgoing::{Outgoing, is_granted, place},
 };
 use super::{
-    Rights,
-    abi::v1::http::{Header, HttpError, Request, Response},
-    call::CallState,
+    abi::v1::http::{Header, HttpError, Request, Response, SecretHeader},
+    call::{CallState, NoSecret, Session},
     text::cut,
 };
 use crate::{
@@ -36,6 +35,8 @@ const IDLE: Duration = Duration::from_secs(30);
 /// Redirects that are followed.
 const REDIRECTS: u32 = 5;
 const RESPONSE_HEADERS: usize = 100;
+/// Secrets in one request.
+const SECRETS: usize = 8;
 
 /// What all plugins' requests go through. Cheap to clone.
 #[derive(Clone)]
@@ -68,13 +69,6 @@ impl Gateway {
     }
 }
 
-/// What one call may do, and in whose name.
-pub struct Session {
-    pub gateway: Gateway,
-    pub rights: Rights,
-    pub idempotency_key: String,
-}
-
 /// The answer to a request by a call that may make none.
 pub fn refuse(state: &mut CallState, request: &Request) -> HttpError {
     if !state.count_host_call() {
@@ -87,21 +81,61 @@ pub fn refuse(state: &mut CallState, request: &Request) -> HttpError {
 }
 
 /// Sends a request, if the rights of the export that runs allow it.
-pub async fn send(state: &mut CallState, request: Request) -> Result<Response, HttpError> {
-    let Some(session) = state.http.take() else { return Err(refuse(state, &request)) };
-    let sent = send_with(state, &session, request).await;
-    state.http = Some(session);
+pub async fn send(state: &mut CallState, request: Request, secrets: Vec<SecretHeader>) -> Result<Response, HttpError> {
+    let Some(session) = state.session.take() else { return Err(refuse(state, &request)) };
+    let sent = send_with(state, &session, request, secrets).await;
+    state.session = Some(session);
     sent
 }
 
-async fn send_with(state: &mut CallState, session: &Session, request: Request) -> Result<Response, HttpError> {
+/// Puts secrets into a request for a host that it may be sent to; the names of their headers.
+async fn put_in(
+    state: &mut CallState,
+    session: &Session,
+    request: &mut Request,
+    secrets: Vec<SecretHeader>,
+) -> Result<Vec<String>, HttpError> {
+    if secrets.is_empty() {
+        return Ok(Vec::new());
+    }
+    if secrets.len() > SECRETS {
+        return Err(HttpError::Invalid(format!("there are more than {SECRETS} secrets")));
+    }
+    let url = outgoing::check_url(&request.url)?;
+    if !is_granted(&session.rights.0, state.export, &url) {
+        return Err(denied(state, &url));
+    }
+    let mut names = Vec::with_capacity(secrets.len());
+    for SecretHeader { name, prefix, secret } in secrets {
+        let value = match session.secret(state.export, &secret).await {
+            Ok(value) => prefix + value.reveal(),
+            Err(NoSecret::Denied(why)) => {
+                state.deny(why.clone());
+                return Err(HttpError::Denied(why));
+            }
+            Err(NoSecret::Unavailable(why)) => return Err(HttpError::Connection(why)),
+        };
+        names.push(name.clone());
+        request.headers.push(Header { name, value });
+    }
+    Ok(names)
+}
+
+async fn send_with(
+    state: &mut CallState,
+    session: &Session,
+    mut request: Request,
+    secrets: Vec<SecretHeader>,
+) -> Result<Response, HttpError> {
     if !state.count_host_call() {
         return Err(HttpError::TooManyCalls);
     }
+    let secret_names = put_in(state, session, &mut request, secrets).await?;
     let asked = request.timeout_ms.map_or(Duration::MAX, |ms| Duration::from_millis(ms.into()));
     let time = asked.min(state.limits.http_timeout).min(state.meter.wall_left());
     let body_limit = state.limits.http_body_bytes;
-    let outgoing = Outgoing::check(request, &session.idempotency_key, body_limit)?;
+    let mut outgoing = Outgoing::check(request, &session.idempotency_key, body_limit)?;
+    outgoing.keep_secret(&secret_names);
     let (method, first) = (outgoing.method.clone(), outgoing.url.clone());
     let began = Instant::now();
     let Some(gate) = state.gate.as_mut() else { return Err(denied(state, &first)) };
@@ -257,11 +291,14 @@ fn redirected(outgoing: &Outgoing, status: StatusCode, headers: &HeaderMap) -> R
     if url.origin() != outgoing.url.origin() {
         headers.remove(header::AUTHORIZATION);
         headers.remove(header::COOKIE);
+        for secret in &outgoing.secret_headers {
+            headers.remove(secret);
+        }
     }
     if body.is_none() {
         headers.remove(header::CONTENT_TYPE);
     }
-    Ok(Some(Outgoing { method, url, headers, body }))
+    Ok(Some(Outgoing { method, url, headers, body, secret_headers: outgoing.secret_headers.clone() }))
 }
 
 fn read_error(error: reqwest::Error) -> Ended {

@@ -26,6 +26,8 @@ pub struct Outgoing {
     pub url: Url,
     pub headers: HeaderMap,
     pub body: Option<Bytes>,
+    /// Headers that go to the first host only.
+    pub secret_headers: Vec<HeaderName>,
 }
 
 impl Outgoing {
@@ -40,7 +42,23 @@ impl Outgoing {
         {
             headers.insert(IDEMPOTENCY_KEY, key);
         }
-        Ok(Self { method: verb(request.method), url: check_url(&request.url)?, headers, body })
+        Ok(Self {
+            method: verb(request.method),
+            url: check_url(&request.url)?,
+            headers,
+            body,
+            secret_headers: Vec::new(),
+        })
+    }
+
+    /// Marks the headers that hold secrets: never logged, never sent on.
+    pub fn keep_secret(&mut self, names: &[String]) {
+        for name in names.iter().filter_map(|name| HeaderName::from_bytes(name.as_bytes()).ok()) {
+            for (_, value) in self.headers.iter_mut().filter(|(n, _)| **n == name) {
+                value.set_sensitive(true);
+            }
+            self.secret_headers.push(name);
+        }
     }
 }
 

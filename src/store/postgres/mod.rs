@@ -47,7 +47,7 @@ use crate::{
     },
     store::{
         Driver, Result,
-        admin::ApiKeyRow,
+        admin::{ApiKeyRow, SealedKind, SealedRow},
         op::{Answer, Class, Op},
         read::{
             Catalogue, CompensationQuery, DueQuery, ForecastQuery, KeyPage, Page, PrefixQuery, StoredEvent, Tally,
@@ -388,6 +388,21 @@ impl Driver for Postgres {
         let keys =
             |conn: Arc<Conn>| async move { read::all(&conn, "catalogue.keys", &[&namespace], row::api_key).await };
         self.read(&self.api, keys).await
+    }
+
+    async fn sealed(&self, namespace: NamespaceId, kind: SealedKind) -> Result<Vec<SealedRow>> {
+        let kind = row::code(kind.code());
+        let list =
+            |conn: Arc<Conn>| async move { read::all(&conn, "sealed.list", &[&namespace.0, &kind], row::sealed).await };
+        self.read(&self.api, list).await
+    }
+
+    async fn sealed_by_name(&self, namespace: String, kind: SealedKind, name: Name) -> Result<Option<SealedRow>> {
+        let (kind, namespace, name) = (row::code(kind.code()), &namespace, &name.as_str());
+        let by_name = |conn: Arc<Conn>| async move {
+            read::one(&conn, "sealed.by_name", &[namespace, &kind, name], row::sealed).await
+        };
+        self.read(&self.engine, by_name).await
     }
 
     async fn close(&self) {

@@ -16,7 +16,7 @@ use crate::{
         time::{DurationMs, Timestamp},
         timer::{Origin, State, Timer},
     },
-    store::admin::{ApiKeyRow, NamespaceRow},
+    store::admin::{ApiKeyRow, NamespaceRow, SealedKind, SealedRow},
 };
 
 type Result<T> = std::result::Result<T, Fault>;
@@ -90,6 +90,19 @@ pub(super) fn api_key(row: &Row) -> Result<ApiKeyRow> {
         created_at: at(row, 4)?,
         created_by: get(row, 5)?,
         revoked_at: at_or_none(row, 6)?,
+    })
+}
+
+pub(super) fn sealed(row: &Row) -> Result<SealedRow> {
+    Ok(SealedRow {
+        namespace_id: NamespaceId(int(row, 0)?),
+        kind: SealedKind::from_code(small(row, 1)?).ok_or_else(|| unreadable(1, "no such kind"))?,
+        name: parsed(row, 2)?,
+        open: get(row, 3)?,
+        sealed: get(row, 4)?,
+        created_at: at(row, 5)?,
+        updated_at: at(row, 6)?,
+        updated_by: get(row, 7)?,
     })
 }
 

@@ -4,11 +4,12 @@
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
-const FILES: [(&str, &str); 4] = [
+const FILES: [(&str, &str); 5] = [
     ("timers", include_str!("sql/timers.sql")),
     ("events", include_str!("sql/events.sql")),
     ("compensations", include_str!("sql/compensations.sql")),
     ("catalogue", include_str!("sql/catalogue.sql")),
+    ("sealed", include_str!("sql/sealed.sql")),
 ];
 
 /// Rounded down: what has not quite come is not yet there.

@@ -37,7 +37,7 @@ use tokio::sync::oneshot;
 use self::{checkpoint::Wal, lock::Lock, pool::Pool, write::Writer};
 use super::{
     Driver, Error, Result,
-    admin::ApiKeyRow,
+    admin::{ApiKeyRow, SealedKind, SealedRow},
     op::{Answer, Op},
     read::{
         Catalogue, CompensationQuery, DueQuery, ForecastQuery, KeyPage, Page, PrefixQuery, StoredEvent, Tally,
@@ -354,6 +354,23 @@ impl Driver for Sqlite {
             Ok(rows.collect::<rusqlite::Result<_>>()?)
         };
         self.api.run(keys).await
+    }
+
+    async fn sealed(&self, namespace: NamespaceId, kind: SealedKind) -> Result<Vec<SealedRow>> {
+        let list = move |conn: &mut Connection| {
+            let mut statement = conn.prepare_cached(sql::text("sealed.list"))?;
+            let rows = statement.query_map(params![namespace.0, kind.code()], row::sealed)?;
+            Ok(rows.collect::<rusqlite::Result<_>>()?)
+        };
+        self.api.run(list).await
+    }
+
+    async fn sealed_by_name(&self, namespace: String, kind: SealedKind, name: Name) -> Result<Option<SealedRow>> {
+        let by_name = move |conn: &mut Connection| {
+            let mut statement = conn.prepare_cached(sql::text("sealed.by_name"))?;
+            Ok(statement.query_row(params![namespace, kind.code(), name.as_str()], row::sealed).optional()?)
+        };
+        self.engine.run(by_name).await
     }
 
     async fn close(&self) {

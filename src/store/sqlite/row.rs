@@ -16,7 +16,7 @@ use crate::{
         time::{DurationMs, Timestamp},
         timer::{Origin, State, Timer},
     },
-    store::admin::{ApiKeyRow, NamespaceRow},
+    store::admin::{ApiKeyRow, NamespaceRow, SealedKind, SealedRow},
 };
 
 type Result<T> = rusqlite::Result<T>;
@@ -106,6 +106,19 @@ pub(super) fn api_key(row: &Row<'_>) -> Result<ApiKeyRow> {
         created_at: at(row, 4)?,
         created_by: row.get(5)?,
         revoked_at: at_or_none(row, 6)?,
+    })
+}
+
+pub(super) fn sealed(row: &Row<'_>) -> rusqlite::Result<SealedRow> {
+    Ok(SealedRow {
+        namespace_id: NamespaceId(row.get(0)?),
+        kind: SealedKind::from_code(row.get(1)?).ok_or_else(|| unreadable(1, "no such kind"))?,
+        name: parsed(row, 2)?,
+        open: row.get(3)?,
+        sealed: row.get(4)?,
+        created_at: at(row, 5)?,
+        updated_at: at(row, 6)?,
+        updated_by: row.get(7)?,
     })
 }
 

@@ -59,6 +59,13 @@ const EXPECTED: &[(&str, &str)] = &[
     ("get_self", ALL),
     ("get_stats", ALL),
     ("get_forecast", ALL),
+    ("put_secret", OPERATORS),
+    ("list_secrets", ALL),
+    ("delete_secret", OPERATORS),
+    ("put_datasource", OPERATORS),
+    ("list_datasources", ALL),
+    ("delete_datasource", OPERATORS),
+    ("check_datasource", OPERATORS),
     ("create_key", "admin"),
     ("list_keys", "admin"),
     ("delete_key", "admin"),
@@ -111,14 +118,20 @@ impl Things {
             ("type", "theirs".to_owned()),
             ("key", "secret-order".to_owned()),
             ("namespace", "other".to_owned()),
+            ("name", "theirs".to_owned()),
         ];
+        let secret = app.put("/v1/secrets/theirs").namespace("other").json(&json!({ "value": "secret-order" }));
+        assert_eq!(secret.send().await.status, 201);
+        let url = json!({ "url": "postgres://secret-order@127.0.0.1:1/theirs" });
+        let source = app.put("/v1/datasources/theirs").namespace("other").json(&url);
+        assert_eq!(source.send().await.status, 201);
         Self(things.into())
     }
 
     fn fill(&self, path: &str) -> String {
         let id = path.split('/').nth(2).and_then(|resource| self.0.get(resource));
         let path = path.replace("{id}", id.map_or("0198c0de-0000-7000-8000-000000000001", String::as_str));
-        ["digest", "type", "key", "namespace"]
+        ["digest", "type", "key", "namespace", "name"]
             .iter()
             .fold(path, |p, name| p.replace(&format!("{{{name}}}"), &self.0[name]))
     }
@@ -184,7 +197,7 @@ async fn another_namespaces_things_are_not_there() {
         let path = things.fill(&operation.path);
         let named = operation.path.contains('{');
         match operation.id.as_str() {
-            "put_type" => {}
+            "put_type" | "put_secret" | "put_datasource" => {}
             _ if named => {
                 let bodies: Vec<Value> = match operation.id.as_str() {
                     id if id.starts_with("reschedule") => vec![json!({ "delay": "1s" })],

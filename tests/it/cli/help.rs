@@ -49,7 +49,9 @@ fn every_command_has_help_examples_and_json() {
 const COMMANDS: &str = "dev, serve, migrate up, migrate down, migrate status, plugin new, plugin build, \
     plugin check, plugin push, plugin list, type list, \
     type show, type dry-run, timer register, timer get, timer list, timer events, timer resolve, timer cancel, timer reschedule, \
-    timer fire, timer retry, compensation list, compensation show, compensation redrive, pause, resume, pauses, key create, key list, \
+    timer fire, timer retry, compensation list, compensation show, compensation redrive, pause, resume, pauses, \
+    secret set, secret list, secret delete, datasource set, datasource list, datasource check, datasource delete, \
+    key create, key list, \
     key revoke, config, doctor, bench register, bench expire, bench race, openapi, demo-shop, completion";
 
 /// What an example shows must be a call that is understood.

@@ -182,7 +182,7 @@ impl Host for Scripted {
 }
 
 fn run<T>(result: Result<T, Failure>) -> Run<T> {
-    Run { result, logs: Vec::new(), denied: Vec::new(), cost: Cost::default(), deferred: None }
+    Run { result, logs: Vec::new(), denied: Vec::new(), counters: Vec::new(), cost: Cost::default(), deferred: None }
 }
 
 impl ScriptedPlugin {

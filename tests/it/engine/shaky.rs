@@ -13,7 +13,7 @@ use lapse::{
     },
     store::{
         Driver, Error, Result,
-        admin::ApiKeyRow,
+        admin::{ApiKeyRow, SealedKind, SealedRow},
         op::{Answer, Op},
         read::{
             Catalogue, CompensationQuery, DueQuery, ForecastQuery, KeyPage, Page, PrefixQuery, StoredEvent, Tally,
@@ -136,6 +136,12 @@ impl Driver for Shaky {
     }
     async fn api_keys(&self, namespace: Option<NamespaceId>) -> Result<Vec<ApiKeyRow>> {
         self.inner.api_keys(namespace).await
+    }
+    async fn sealed(&self, namespace: NamespaceId, kind: SealedKind) -> Result<Vec<SealedRow>> {
+        self.inner.sealed(namespace, kind).await
+    }
+    async fn sealed_by_name(&self, namespace: String, kind: SealedKind, name: Name) -> Result<Option<SealedRow>> {
+        self.inner.sealed_by_name(namespace, kind, name).await
     }
     async fn close(&self) {
         self.inner.close().await;

@@ -148,8 +148,6 @@ const ROOM: &str = "                                                            
 #[case::abi(r#""abi": "lapse:plugin@1.0.0""#, r#""abi": "lapse:plugin@2.0.0""#, "speaks lapse:plugin@1.0.0")]
 #[case::name(r#""name": "hostile""#, r#""name": "Hostile""#, "name")]
 #[case::payload_schema(r#"{"type": "object", "#, r#"{"type": "objekt", "#, "payload_schema")]
-#[case::requires_sql(r#""optional": ["http", "sql"]"#, r#""required": ["sql"]"#, "requires sql for on-expire")]
-#[case::requires_secret(r#""optional": ["http", "sql"]"#, r#""required": ["secret"]"#, "requires secret for on-expire")]
 #[case::capability(r#""optional": ["http", "sql"]"#, r#""optional": ["root"]"#, "root")]
 #[tokio::test]
 async fn a_manifest_that_cannot_be_honoured_is_refused(#[case] from: &str, #[case] to: &str, #[case] why: &str) {

@@ -1,6 +1,7 @@
 //! The API as tests call it: the real router and a real database, a clock that the test moves, and a scripted host.
 
 use std::{
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -25,6 +26,7 @@ use lapse::{
         time::{DurationMs, Timestamp},
     },
     plugin::Host,
+    sql::{self, Databases},
     stats::{Broker, Engine, Lane, Stats},
     store::{
         Limits, Store,
@@ -32,6 +34,7 @@ use lapse::{
         sqlite::{Sqlite, SqliteParams},
     },
     telemetry::init_metrics,
+    vault::Vault,
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -105,7 +108,7 @@ pub struct TestApp {
     pub engine: Arc<TestEngine>,
     pub stats: Stats,
     router: Router,
-    _home: tempfile::TempDir,
+    home: tempfile::TempDir,
 }
 
 impl TestApp {
@@ -134,11 +137,19 @@ impl TestApp {
         };
         let stats = Stats::start(store.clone(), shared.clone());
         let engine = Arc::new(TestEngine::default());
+        let sqlite_folder = home.path().join("sqlite");
+        let settings = sql::Settings {
+            config: lapse::config::Sql { sqlite_folder, ..Config::default().sql },
+            own_folder: home.path().join("own"),
+        };
+        let databases = Databases::new(settings);
         let router = api::router(ApiParams {
             breakers: Breakers::off(),
             store: store.clone(),
             catalog: catalog.clone(),
             clock: shared,
+            vault: Vault::new(store.clone(), [9; 32]),
+            databases: databases.clone(),
             config,
             max_component_bytes: options.max_component_bytes,
             health: health.clone(),
@@ -147,11 +158,25 @@ impl TestApp {
             node: "node-1".to_owned(),
             metrics: init_metrics(),
         });
-        let app = Self { store, catalog, clock, health, engine, stats, router, _home: home };
+        let app = Self { store, catalog, clock, health, engine, stats, router, home };
         for (role, name) in ROLES {
             app.add_key("default", name, role, name).await;
         }
         app
+    }
+
+    /// Where the namespace's SQLite data sources are, made.
+    pub fn sqlite_folder(&self, namespace: &str) -> PathBuf {
+        let folder = self.home.path().join("sqlite").join(namespace);
+        std::fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    /// What the server takes for its own folder, made.
+    pub fn own_folder(&self) -> PathBuf {
+        let folder = self.home.path().join("own");
+        std::fs::create_dir_all(&folder).unwrap();
+        folder
     }
 
     /// With the type `order-timeout`: a payload of `{order_id, total}`, half an hour by default.

@@ -5,11 +5,14 @@ use wasmtime::{Engine, Result, StoreContextMut, component::Linker};
 use super::{
     super::super::{call::CallState, http as capability, sql as sql_capability, wasi},
     bindings::lapse::plugin::{
-        http::{HttpError, Request, Response},
+        http::{HttpError, Request, Response, SecretHeader},
         log::Level,
         sql::{Outcome, SqlError, Statement},
     },
 };
+
+type Transacted = Result<Vec<Outcome>, SqlError>;
+type Read = Result<Outcome, SqlError>;
 
 const LOG: &str = "lapse:plugin/log@1.0.0";
 const HTTP: &str = "lapse:plugin/http@1.0.0";
@@ -46,6 +49,26 @@ fn pure(engine: &Engine) -> Result<Linker<CallState>> {
             Ok((Err(capability::refuse(store.data_mut(), &request)),))
         },
     )?;
+    linker.instance(HTTP)?.func_wrap(
+        "send-with-secrets",
+        |mut store: StoreContextMut<'_, CallState>,
+         (request, _): (Request, Vec<SecretHeader>)|
+         -> Result<(Result<Response, HttpError>,)> {
+            Ok((Err(capability::refuse(store.data_mut(), &request)),))
+        },
+    )?;
+    linker.instance(SQL)?.func_wrap(
+        "transact",
+        |mut store: StoreContextMut<'_, CallState>, (source, _): (String, Vec<Statement>)| -> Result<(Transacted,)> {
+            Ok((Err(sql_capability::refuse(store.data_mut(), &source)),))
+        },
+    )?;
+    linker.instance(SQL)?.func_wrap(
+        "read",
+        |mut store: StoreContextMut<'_, CallState>, (source, _): (String, Statement)| -> Result<(Read,)> {
+            Ok((Err(sql_capability::refuse(store.data_mut(), &source)),))
+        },
+    )?;
     Ok(linker)
 }
 
@@ -55,8 +78,35 @@ fn effects(engine: &Engine) -> Result<Linker<CallState>> {
         "send",
         |mut store: StoreContextMut<'_, CallState>, (request,): (Request,)| {
             Box::new(async move {
-                let sent = capability::send(store.data_mut(), request).await;
+                let sent = capability::send(store.data_mut(), request, Vec::new()).await;
                 Ok::<(Result<Response, HttpError>,), wasmtime::Error>((sent,))
+            })
+        },
+    )?;
+    linker.instance(HTTP)?.func_wrap_async(
+        "send-with-secrets",
+        |mut store: StoreContextMut<'_, CallState>, (request, secrets): (Request, Vec<SecretHeader>)| {
+            Box::new(async move {
+                let sent = capability::send(store.data_mut(), request, secrets).await;
+                Ok::<(Result<Response, HttpError>,), wasmtime::Error>((sent,))
+            })
+        },
+    )?;
+    linker.instance(SQL)?.func_wrap_async(
+        "transact",
+        |mut store: StoreContextMut<'_, CallState>, (source, statements): (String, Vec<Statement>)| {
+            Box::new(async move {
+                let done = sql_capability::transact(store.data_mut(), &source, statements).await;
+                Ok::<(Transacted,), wasmtime::Error>((done,))
+            })
+        },
+    )?;
+    linker.instance(SQL)?.func_wrap_async(
+        "read",
+        |mut store: StoreContextMut<'_, CallState>, (source, statement): (String, Statement)| {
+            Box::new(async move {
+                let done = sql_capability::read(store.data_mut(), &source, statement).await;
+                Ok::<(Read,), wasmtime::Error>((done,))
             })
         },
     )?;
@@ -79,12 +129,11 @@ fn common(engine: &Engine) -> Result<Linker<CallState>> {
             Ok(())
         },
     )?;
-    linker.instance(SQL)?.func_wrap(
-        "transact",
-        |mut store: StoreContextMut<'_, CallState>,
-         (source, _): (String, Vec<Statement>)|
-         -> Result<(Result<Vec<Outcome>, SqlError>,)> {
-            Ok((Err(sql_capability::transact(store.data_mut(), &source)),))
+    linker.instance(LOG)?.func_wrap(
+        "count",
+        |mut store: StoreContextMut<'_, CallState>, (name, step): (String, u64)| -> Result<()> {
+            store.data_mut().count(&name, step);
+            Ok(())
         },
     )?;
     Ok(linker)

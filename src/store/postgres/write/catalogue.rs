@@ -12,7 +12,10 @@ use crate::{
         time::{DurationMs, Timestamp},
     },
     store::{
-        admin::{AdminAnswer, AdminOp, ApiKeyRow, NamespaceRow, PutPause, PutType, scope_key},
+        admin::{
+            AdminAnswer, AdminOp, ApiKeyRow, NamespaceRow, PutPause, PutSealed, PutType, SealedKind, SealedRow,
+            scope_key,
+        },
         postgres::{
             error::Fault,
             row::{self, json_text},
@@ -32,6 +35,8 @@ impl Batch<'_> {
             AdminOp::Pause(put) => self.pause(now, put).await,
             AdminOp::Resume(scope) => self.resume(now, *scope).await,
             AdminOp::Activate { namespace_id, name, number } => self.activate(now, *namespace_id, name, *number).await,
+            AdminOp::PutSealed(put) => self.put_sealed(now, put).await,
+            AdminOp::DeleteSealed { namespace_id, kind, name } => self.delete_sealed(*namespace_id, *kind, name).await,
         }
     }
 
@@ -217,6 +222,32 @@ impl Batch<'_> {
         let (namespace_id, type_id) = scope_key(scope);
         let found = self.one("catalogue.pause", &[&namespace_id, &type_id], row::pause).await?;
         Ok(found.filter(|pause| pause.holds(now)))
+    }
+
+    async fn put_sealed(&self, now: Timestamp, put: &PutSealed) -> Result<AdminAnswer, Fault> {
+        let created = self.sealed(put.namespace_id, put.kind, &put.name).await?.is_none();
+        let params: [&(dyn ToSql + Sync); 7] = [
+            &put.namespace_id.0,
+            &row::code(put.kind.code()),
+            &put.name.as_str(),
+            &put.open,
+            &put.sealed,
+            &now.as_millis(),
+            &put.updated_by,
+        ];
+        self.conn.change("sealed.put", &params).await?;
+        let row = self.sealed(put.namespace_id, put.kind, &put.name).await?.ok_or_else(interfered)?;
+        Ok(AdminAnswer::Sealed { row, created })
+    }
+
+    async fn delete_sealed(&self, namespace: NamespaceId, kind: SealedKind, name: &Name) -> Result<AdminAnswer, Fault> {
+        let Some(row) = self.sealed(namespace, kind, name).await? else { return Ok(AdminAnswer::NotFound) };
+        self.conn.change("sealed.delete", &[&namespace.0, &row::code(kind.code()), &name.as_str()]).await?;
+        Ok(AdminAnswer::Sealed { row, created: false })
+    }
+
+    async fn sealed(&self, namespace: NamespaceId, kind: SealedKind, name: &Name) -> Result<Option<SealedRow>, Fault> {
+        self.one("sealed.get", &[&namespace.0, &row::code(kind.code()), &name.as_str()], row::sealed).await
     }
 
     async fn plugin(&self, namespace: NamespaceId, digest: Digest) -> Result<Option<PluginRow>, Fault> {

@@ -12,7 +12,10 @@ use crate::{
     },
     store::{
         Result,
-        admin::{AdminAnswer, AdminOp, ApiKeyRow, NamespaceRow, PutPause, PutType, scope_key},
+        admin::{
+            AdminAnswer, AdminOp, ApiKeyRow, NamespaceRow, PutPause, PutSealed, PutType, SealedKind, SealedRow,
+            scope_key,
+        },
         sqlite::{row, sql},
     },
 };
@@ -28,6 +31,8 @@ impl Writer<'_> {
             AdminOp::Pause(put) => self.pause(put),
             AdminOp::Resume(scope) => self.resume(*scope),
             AdminOp::Activate { namespace_id, name, number } => self.activate(*namespace_id, name, *number),
+            AdminOp::PutSealed(put) => self.put_sealed(put),
+            AdminOp::DeleteSealed { namespace_id, kind, name } => self.delete_sealed(*namespace_id, *kind, name),
         }
     }
 
@@ -212,6 +217,34 @@ impl Writer<'_> {
         let (namespace_id, type_id) = scope_key(scope);
         let found = self.one("catalogue.pause", params![namespace_id, type_id], row::pause)?;
         Ok(found.filter(|pause| pause.holds(self.now)))
+    }
+
+    fn put_sealed(&mut self, put: &PutSealed) -> Result<AdminAnswer> {
+        let created = self.sealed(put.namespace_id, put.kind, &put.name)?.is_none();
+        self.change(
+            "sealed.put",
+            params![
+                put.namespace_id.0,
+                put.kind.code(),
+                put.name.as_str(),
+                put.open,
+                put.sealed,
+                self.now.as_millis(),
+                put.updated_by,
+            ],
+        )?;
+        let row = self.sealed(put.namespace_id, put.kind, &put.name)?.ok_or_else(|| interfered("a sealed row"))?;
+        Ok(AdminAnswer::Sealed { row, created })
+    }
+
+    fn delete_sealed(&mut self, namespace: NamespaceId, kind: SealedKind, name: &Name) -> Result<AdminAnswer> {
+        let Some(row) = self.sealed(namespace, kind, name)? else { return Ok(AdminAnswer::NotFound) };
+        self.change("sealed.delete", params![namespace.0, kind.code(), name.as_str()])?;
+        Ok(AdminAnswer::Sealed { row, created: false })
+    }
+
+    fn sealed(&self, namespace: NamespaceId, kind: SealedKind, name: &Name) -> Result<Option<SealedRow>> {
+        self.one("sealed.get", params![namespace.0, kind.code(), name.as_str()], row::sealed)
     }
 
     fn plugin(&self, namespace: NamespaceId, digest: Digest) -> Result<Option<PluginRow>> {

@@ -5,7 +5,7 @@ use lapse::{
         id::{ApiKeyId, Digest, Name, NamespaceId},
         pause::{Pause, Scope},
     },
-    store::admin::{AdminAnswer, AdminOp, PutPause, Role},
+    store::admin::{AdminAnswer, AdminOp, PutPause, PutSealed, Role, SealedKind},
 };
 
 use crate::store::bed::{Bed, manifest, name, put_type, secs};
@@ -140,4 +140,41 @@ pub async fn a_ping_writes(bed: Bed) {
     bed.store.ping().await.unwrap();
     assert_eq!(version(&bed).await, before);
     let _: Name = name("still-here");
+}
+
+pub async fn what_is_sealed_is_its_namespace_s_own(bed: Bed) {
+    let elsewhere = AdminOp::CreateNamespace { name: name("tenant") };
+    let AdminAnswer::Namespace { row: tenant, .. } = bed.store.admin(elsewhere).await.unwrap() else { panic!() };
+    let put = |namespace_id, kind, sealed: &[u8]| {
+        let (open, updated_by) = ("{}".to_owned(), "key:test".to_owned());
+        AdminOp::PutSealed(PutSealed {
+            namespace_id,
+            kind,
+            name: name("shop"),
+            open,
+            sealed: sealed.into(),
+            updated_by,
+        })
+    };
+    for (kind, bytes) in [(SealedKind::Secret, b"one"), (SealedKind::DataSource, b"two")] {
+        let made = bed.store.admin(put(bed.namespace, kind, bytes)).await.unwrap();
+        assert!(matches!(made, AdminAnswer::Sealed { created: true, row } if row.sealed == bytes));
+    }
+    bed.store.admin(put(tenant.id, SealedKind::Secret, b"theirs")).await.unwrap();
+    let again = bed.store.admin(put(bed.namespace, SealedKind::Secret, b"three")).await.unwrap();
+    assert!(matches!(again, AdminAnswer::Sealed { created: false, row } if row.sealed == b"three"));
+
+    let by_name = |namespace: &str, kind| bed.store.read().sealed_by_name(namespace.into(), kind, name("shop"));
+    let found = by_name("default", SealedKind::Secret).await.unwrap().unwrap();
+    assert_eq!((found.sealed.as_slice(), found.updated_at), (&b"three"[..], bed.now()));
+    assert_eq!(by_name("tenant", SealedKind::Secret).await.unwrap().unwrap().sealed, b"theirs");
+    assert_eq!(by_name("tenant", SealedKind::DataSource).await.unwrap(), None);
+    assert_eq!(bed.store.read().sealed(bed.namespace, SealedKind::Secret).await.unwrap(), [found]);
+
+    let delete = || AdminOp::DeleteSealed { namespace_id: bed.namespace, kind: SealedKind::Secret, name: name("shop") };
+    assert!(matches!(bed.store.admin(delete()).await.unwrap(), AdminAnswer::Sealed { .. }));
+    assert!(matches!(bed.store.admin(delete()).await.unwrap(), AdminAnswer::NotFound));
+    assert_eq!(by_name("default", SealedKind::Secret).await.unwrap(), None);
+    assert_eq!(by_name("default", SealedKind::DataSource).await.unwrap().unwrap().sealed, b"two");
+    assert_eq!(by_name("tenant", SealedKind::Secret).await.unwrap().unwrap().sealed, b"theirs");
 }
