@@ -15,5 +15,6 @@ mod engine;
 mod faults;
 mod house;
 mod plugins;
+mod sql;
 mod store;
 mod support;

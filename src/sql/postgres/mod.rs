@@ -146,6 +146,8 @@ impl Postgres {
             "40001" | "40P01" | "55P03" => Error::Busy(fault),
             "57014" | "25P03" => Error::Timeout,
             "25006" if batch.mode == Mode::Write => Error::Unavailable(fault.message),
+            // So many parameters as the statement has not.
+            "08P01" => Error::Invalid(fault),
             c if c.starts_with("23") => Error::Constraint(fault),
             c if c.starts_with("08") || c.starts_with("53") || c.starts_with("57") || c.starts_with("58") => {
                 Error::Unavailable(fault.message)

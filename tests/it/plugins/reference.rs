@@ -27,6 +27,11 @@ pub fn payloads(decision: &Decision) -> Vec<(&str, &str)> {
 
 /// Waits until the timer is settled and its compensations are through.
 pub fn run_to_the_end(given: Given) -> End {
+    run_to_the_end_with(given, |_, _| {})
+}
+
+/// The same, with what an operator does before: on the server, with a folder for files.
+pub fn run_to_the_end_with(given: Given, before: impl FnOnce(&Dev, &std::path::Path)) -> End {
     let folder = tempfile::tempdir().unwrap();
     let dev = Dev::start(DevOptions {
         folder: folder.path().to_owned(),
@@ -36,6 +41,7 @@ pub fn run_to_the_end(given: Given) -> End {
         args: vec!["--no-demo".into()],
         ..DevOptions::default()
     });
+    before(&dev, folder.path());
     let file = format!("{}/plugins/dist/{}.wasm", env!("CARGO_MANIFEST_DIR"), given.plugin);
     let mut push: Vec<String> = ["plugin", "push", &file, "--type", given.plugin].map(Into::into).into();
     for (name, value) in given.config.as_object().unwrap() {
