@@ -83,6 +83,10 @@ impl Observer for Noting {
         }
     }
 
+    fn timer_found(&self, timer: &Timer) {
+        self.timer_written(timer);
+    }
+
     fn compensation_written(&self, _: TypeId, _: &Name, _: Timestamp) {}
 
     fn catalogue_written(&self) {}

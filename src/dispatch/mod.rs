@@ -135,7 +135,8 @@ impl Drop for Alive {
     fn drop(&mut self) {
         self.engine.stop_taking.cancel();
         self.engine.stop_ticking.cancel();
-        // Tickets hold the engine: without them it goes when its tasks have ended.
+        // Tickets hold the engine: without them it goes when its tasks have ended. No slot is closed for it.
+        drop(self.engine.open.take_all());
         drop(self.engine.holder.take_slots());
         drop(self.engine.lanes.stop());
     }
@@ -267,8 +268,10 @@ impl Dispatcher {
                 "the delivery does not stop within the bound: what it holds comes back to other nodes by itself"
             );
         }
+        // Taken out first: the last ticket that goes closes its slot, as if its timers were settled.
+        let open = engine.open.take_all();
         drop(engine.holder.take_slots());
-        for slot in engine.open.take_all() {
+        for slot in open {
             engine.delivery.give_back(slot).await;
         }
         let busy = || engine.holder.first().is_some_and(|at| at <= engine.clock.now().saturating_add(NEAR));
@@ -302,6 +305,14 @@ impl Observer for Armer {
         if timer.state == State::Failed && failure_of(timer).is_some_and(|f| f.class == FailureClass::Poison) {
             engine.meter.poisoned(timer);
             engine.judge(timer);
+        }
+    }
+
+    /// Held twice is held once, and held by another node too it is a duplicate; held by none, it would be the backlog's.
+    fn timer_found(&self, timer: &Timer) {
+        let Some(engine) = self.0.upgrade() else { return };
+        if timer.state == State::Scheduled {
+            engine.arm(timer);
         }
     }
 

@@ -1,6 +1,12 @@
 //! Slots: what the delivery wakes this node for is read from the store and held.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use parking_lot::Mutex;
 
@@ -51,17 +57,27 @@ impl Open {
     }
 }
 
-/// Held by every timer that a slot brought. The last one closes the slot.
+/// Held by every timer that a slot brought. The last one closes the slot, or, if this node stopped before it had read all
+/// of them, gives it back.
 pub(super) struct Ticket {
     slot: Slot,
     engine: Arc<Engine>,
+    broken_off: AtomicBool,
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
         if self.engine.open.close(self.slot) {
             let (engine, slot) = (Arc::clone(&self.engine), self.slot);
-            self.engine.runtime.spawn(async move { engine.delivery.done(slot).await });
+            let broken_off = *self.broken_off.get_mut();
+            let closing = async move {
+                if broken_off {
+                    engine.delivery.give_back(slot).await;
+                } else {
+                    engine.delivery.done(slot).await;
+                }
+            };
+            self.engine.tasks.spawn_on(closing, &self.engine.runtime);
         }
     }
 }
@@ -80,7 +96,7 @@ pub(super) async fn take_in(engine: Arc<Engine>) {
         }
         let Ok(permit) = Arc::clone(&reads).acquire_owned().await else { return };
         engine.open.0.lock().insert(slot);
-        let ticket = Arc::new(Ticket { slot, engine: Arc::clone(&engine) });
+        let ticket = Arc::new(Ticket { slot, engine: Arc::clone(&engine), broken_off: AtomicBool::new(false) });
         let engine = Arc::clone(&engine);
         engine.tasks.clone().spawn(async move {
             read(&engine, slot, ticket).await;
@@ -125,5 +141,8 @@ async fn read(engine: &Arc<Engine>, slot: Slot, ticket: Arc<Ticket>) {
         if last {
             return;
         }
+    }
+    if engine.stop_taking.is_cancelled() {
+        ticket.broken_off.store(true, Ordering::Relaxed);
     }
 }

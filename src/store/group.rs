@@ -257,6 +257,7 @@ fn tell_one(observer: &dyn Observer, op: &Op, answer: &Answer) {
         Answer::Inserted(Inserted::Created(timer))
         | Answer::Acted(Acted::Done(timer))
         | Answer::Claimed(Claimed::Done(timer)) => observer.timer_written(timer),
+        Answer::Inserted(Inserted::Same(timer)) => observer.timer_found(timer),
         Answer::Settled(Settled::Done { timer, follow_ups }) => {
             observer.timer_written(timer);
             for timer in follow_ups {

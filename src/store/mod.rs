@@ -143,6 +143,9 @@ pub trait Driver: Send + Sync + 'static {
 pub trait Observer: Send + Sync + 'static {
     /// A timer's row was written: registered, changed or settled.
     fn timer_written(&self, timer: &Timer);
+    /// A registration found its timer there already: perhaps it is the second try of one whose answer was lost, and
+    /// whose commit no node has learnt of.
+    fn timer_found(&self, _timer: &Timer) {}
     /// A lane has work that may be run from `run_at` on.
     fn compensation_written(&self, type_id: TypeId, kind: &Name, run_at: Timestamp);
     /// The catalogue changed: a type, a plugin, a pause or a key.

@@ -14,11 +14,13 @@ pub(super) fn describe() {
     describe_counter!("lapse_broker_published_total", "Slots that this node published and no other had before");
     describe_counter!("lapse_broker_publish_failed_total", "Attempts to publish slots that failed");
     describe_counter!("lapse_broker_acked_total", "Slots that this node acknowledged");
+    describe_counter!("lapse_broker_duplicates_total", "Messages of slots that this node had in hand by another one");
     describe_counter!("lapse_broker_dead_letters", "Messages acknowledged unread: too late, or not a slot at all");
     // Those that may stay at zero are there from the start.
     counter!("lapse_broker_published_total").increment(0);
     counter!("lapse_broker_publish_failed_total").increment(0);
     counter!("lapse_broker_acked_total").increment(0);
+    counter!("lapse_broker_duplicates_total").increment(0);
     counter!("lapse_broker_dead_letters").increment(0);
     connected(false);
     mode(Mode::Broker);
@@ -42,6 +44,10 @@ pub(super) fn publish_failed() {
 
 pub(super) fn acked() {
     counter!("lapse_broker_acked_total").increment(1);
+}
+
+pub(super) fn duplicate() {
+    counter!("lapse_broker_duplicates_total").increment(1);
 }
 
 pub(super) fn dead_letter() {

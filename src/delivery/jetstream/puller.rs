@@ -208,7 +208,10 @@ impl Puller {
 async fn open(shared: &Shared, slot: Slot, message: Message) {
     match shared.hand.take(slot, Some(message)) {
         Taken::Yes => {}
-        Taken::Twice(message) => shared.connection.answer(&message, AckKind::Ack).await,
+        Taken::Twice(message) => {
+            meter::duplicate();
+            shared.connection.answer(&message, AckKind::Ack).await;
+        }
         Taken::Full(message) => {
             if let Some(message) = message {
                 shared.connection.answer(&message, AckKind::Nak(Some(NO_ROOM))).await;

@@ -7,19 +7,19 @@ use serde_json::Value;
 use super::rig::Node;
 use crate::support::{dev::lapse, nats::Nats, postgres};
 
-struct Said {
-    ok: bool,
-    findings: Vec<Value>,
+pub struct Said {
+    pub ok: bool,
+    pub findings: Vec<Value>,
 }
 
 impl Said {
-    fn verdict(&self, of: &str, what: &str) -> Option<&str> {
+    pub fn verdict(&self, of: &str, what: &str) -> Option<&str> {
         let finding = self.findings.iter().find(|f| f["of"] == of && f["what"] == what)?;
         finding["verdict"].as_str()
     }
 }
 
-fn ask(folder: &Path, env: &[(String, String)]) -> Said {
+pub fn ask(folder: &Path, env: &[(String, String)]) -> Said {
     let mut command = lapse();
     let output = command.args(["doctor", "--json"]).current_dir(folder).envs(env.iter().cloned()).output().unwrap();
     let findings = serde_json::from_slice(&output.stdout)

@@ -10,15 +10,8 @@ use std::{
 use futures_util::future::join_all;
 use lapse::{
     demo_shop::{COMPONENT, example_types},
-    domain::{
-        audit::Chain,
-        id::TimerId,
-        timer::{State, Trigger},
-    },
-    store::{
-        Driver as _,
-        postgres::{Postgres, PostgresParams},
-    },
+    domain::{audit::Chain, timer::Trigger},
+    store::postgres::{Postgres, PostgresParams},
 };
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use reqwest::{Client, StatusCode};
@@ -26,6 +19,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
+use super::verdict::Verdict;
 use crate::{
     faults::ledger::{self, Api, Promise},
     support::{
@@ -64,6 +58,19 @@ impl Node {
     }
 }
 
+/// What a cluster is made of.
+#[derive(Default)]
+pub struct ClusterParams<'a> {
+    pub size: usize,
+    /// One of its own, if none is given.
+    pub database: Option<Database>,
+    /// The broker's addresses; empty for none.
+    pub nats: String,
+    pub settings: &'a [(&'a str, &'a str)],
+    /// Settings of one node alone.
+    pub own: Vec<(usize, &'a str, String)>,
+}
+
 pub struct Cluster {
     pub nodes: Vec<Node>,
     pub shop: ShopProcess,
@@ -71,6 +78,7 @@ pub struct Cluster {
     database: Database,
     _nats: Option<Nats>,
     env: Vec<(String, String)>,
+    own: Vec<(usize, String, String)>,
 }
 
 impl Cluster {
@@ -81,22 +89,46 @@ impl Cluster {
 
     /// The same on this database; the settings may say how else it is reached.
     pub async fn start_on(database: Database, size: usize, with_broker: bool, settings: &[(&str, &str)]) -> Self {
+        let broker = if with_broker { Some(Nats::start().await) } else { None };
+        let nats = broker.as_ref().map(Nats::url).unwrap_or_default();
+        let database = Some(database);
+        let cluster = Self::of(ClusterParams { size, database, nats, settings, ..ClusterParams::default() }).await;
+        Self { _nats: broker, ..cluster }
+    }
+
+    /// With a broker and a database of the test's own.
+    pub async fn of(params: ClusterParams<'_>) -> Self {
+        let ClusterParams { size, database, nats, settings, own } = params;
         let folder = tempfile::tempdir().unwrap();
-        let nats = if with_broker { Some(Nats::start().await) } else { None };
+        let database = match database {
+            Some(database) => database,
+            None => postgres::database().await,
+        };
         let mut env = vec![("LAPSE_STORE__DATABASE".to_owned(), database.url.clone())];
-        env.extend(nats.as_ref().map(|nats| ("LAPSE_NATS__URL".to_owned(), nats.url())));
+        env.push(("LAPSE_NATS__URL".to_owned(), nats));
         env.extend(settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+        let own = own.into_iter().map(|(nth, name, value)| (nth, name.to_owned(), value)).collect();
         let shop = ShopProcess::start(folder.path());
-        let mut nodes = Vec::new();
-        for nth in 0..size {
-            nodes.push(Node::start(folder.path(), nth, &env));
-        }
-        for node in &mut nodes {
-            node.api.shop.clone_from(&shop.url);
-        }
-        let cluster = Self { nodes, shop, folder, database, _nats: nats, env };
+        let mut cluster = Self { nodes: Vec::new(), shop, folder, database, _nats: None, env, own };
+        // The first migrates the database; the others need not wait for each other.
+        cluster.join(&[]);
+        let others = std::thread::scope(|scope| {
+            let cluster = &cluster;
+            let starting: Vec<_> = (1..size).map(|nth| scope.spawn(move || cluster.node(nth))).collect();
+            starting.into_iter().map(|node| node.join().unwrap()).collect::<Vec<_>>()
+        });
+        cluster.nodes.extend(others);
         cluster.push_type().await;
         cluster
+    }
+
+    fn node(&self, nth: usize) -> Node {
+        let mut env = self.env.clone();
+        let own = self.own.iter().filter(|(of, ..)| *of == nth);
+        env.extend(own.map(|(_, name, value)| (name.clone(), value.clone())));
+        let mut node = Node::start(self.folder.path(), nth, &env);
+        node.api.shop.clone_from(&self.shop.url);
+        node
     }
 
     /// Pushed on the first node, it is live on all.
@@ -125,10 +157,9 @@ impl Cluster {
 
     /// One more node, with settings of its own.
     pub fn join(&mut self, settings: &[(&str, &str)]) {
-        let mut env = self.env.clone();
-        env.extend(settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
-        let mut node = Node::start(self.folder.path(), self.nodes.len(), &env);
-        node.api.shop.clone_from(&self.shop.url);
+        let nth = self.nodes.len();
+        self.own.extend(settings.iter().map(|(name, value)| (nth, (*name).to_owned(), (*value).to_owned())));
+        let node = self.node(nth);
         self.nodes.push(node);
     }
 
@@ -155,50 +186,60 @@ impl Cluster {
     /// Starts a node again that was killed or has stopped. Its address changes.
     pub fn restart(&mut self, nth: usize) {
         self.kill(nth);
-        let mut node = Node::start(self.folder.path(), nth, &self.env);
-        node.api.shop.clone_from(&self.shop.url);
-        self.nodes[nth] = node;
+        self.nodes[nth] = self.node(nth);
+    }
+
+    /// What a node's log says so far, over all its lives.
+    pub fn log(&self, nth: usize) -> String {
+        std::fs::read_to_string(self.folder.path().join(format!("node-{nth}.log"))).unwrap_or_default()
+    }
+
+    /// The sum of a metric of one node over all its labels; those that hold `label` only, if that is not empty.
+    pub async fn metric(&self, nth: usize, name: &str, label: &str) -> f64 {
+        let api = &self.nodes[nth].api;
+        let answer = api.http.get(format!("{}/metrics", api.base)).bearer_auth(&api.token).send().await.unwrap();
+        let text = answer.error_for_status().unwrap().text().await.unwrap();
+        let of_name = |line: &&str| line.strip_prefix(name).is_some_and(|rest| rest.starts_with([' ', '{']));
+        let value = |line: &str| line.rsplit_once(' ').and_then(|(_, value)| value.parse::<f64>().ok());
+        text.lines().filter(of_name).filter(|line| line.contains(label)).filter_map(value).sum()
+    }
+
+    /// The same, over all nodes.
+    pub async fn metrics(&self, name: &str, label: &str) -> f64 {
+        let each = (0..self.nodes.len()).map(|nth| self.metric(nth, name, label));
+        join_all(each).await.into_iter().sum()
+    }
+
+    /// The settings that all nodes have.
+    pub fn env(&self) -> &[(String, String)] {
+        &self.env
+    }
+
+    /// The database as its nodes see it, beside them.
+    pub async fn store(&self) -> (Arc<Postgres>, Chain) {
+        let key: [u8; 32] = Sha256::new().chain_update([0xab; 32]).chain_update(b"audit").finalize().into();
+        let chain = Chain::new(key);
+        let store = Postgres::connect(PostgresParams::new(&self.database.url, chain.clone())).await.unwrap();
+        (store, chain)
     }
 
     /// Waits until all is done, holds every promise against what is there, and verifies every audit chain. Returns what
     /// triggered the expiries.
     pub async fn audit(&self, promises: &[Promise], within: Duration) -> Vec<Trigger> {
+        self.verdict(promises, within).await.fired.iter().map(|f| f.trigger).collect()
+    }
+
+    /// The same, with each expiry by its key.
+    pub async fn verdict(&self, promises: &[Promise], within: Duration) -> Verdict {
         let api = &self.nodes[0].api;
         api.settle_down(within).await;
         let outcomes = ledger::audit(api, promises).await;
         println!("{} promises kept: {outcomes:?}", promises.len());
         assert!(outcomes.get("closed").is_some_and(|n| *n > 0), "the load closed timers: {outcomes:?}");
         assert!(!outcomes.contains_key("failed"), "{outcomes:?}");
-
-        let key: [u8; 32] = Sha256::new().chain_update([0xab; 32]).chain_update(b"audit").finalize().into();
-        let chain = Chain::new(key);
-        let store = Postgres::connect(PostgresParams::new(&self.database.url, chain.clone())).await.unwrap();
-        let mut triggers = Vec::new();
-        let (mut lateness, ids) = (Vec::new(), api.all("/v1/timers").await);
-        for row in ids {
-            let id = TimerId(row["id"].as_str().unwrap().parse().unwrap());
-            let timer = store.timer(id).await.unwrap().unwrap();
-            // After the registration's, which is computed from the row.
-            let events = store.events(id, 1, 100).await.unwrap();
-            chain.verify(&timer, events.iter().map(|e| (e.body.as_str(), &e.mac))).unwrap_or_else(|seq| {
-                panic!("the audit of {id:?} does not hold from event {seq} on: {events:#?}");
-            });
-            if timer.state == State::Closed {
-                triggers.extend(events.iter().filter_map(|e| e.event.trigger).next_back());
-                let could_be = timer.due_at.max(timer.created_at);
-                lateness.push(timer.settled_at.unwrap().as_millis() - could_be.as_millis());
-            }
-        }
-        lateness.sort_unstable();
-        let at = |percent: usize| lateness[(lateness.len() - 1) * percent / 100];
-        println!(
-            "settled after the due time, or the registration: p50 {} ms, p99 {} ms, most {} ms",
-            at(50),
-            at(99),
-            at(100)
-        );
-        store.close().await;
-        triggers
+        let verdict = Verdict::of(self).await;
+        println!("settled after the due time, or the registration: {}", verdict.lateness(""));
+        verdict
     }
 }
 

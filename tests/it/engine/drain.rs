@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use lapse::{
     clock::Clock,
+    delivery::Slot,
     domain::{compensation::CompensationState, time::DurationMs, timer::State},
 };
 use tokio::sync::Semaphore;
@@ -51,6 +52,24 @@ async fn what_runs_or_is_armed_here_is_finished_and_slots_are_left() {
     assert_eq!(rig.timer(far.id).await.state, State::Scheduled, "another node's, or the next start's");
     rig.start();
     rig.reaches(far.id, State::Closed).await;
+}
+
+/// A slot that is acknowledged by a node that stops would be nobody's: its timers would wait for the backlog.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slot_whose_timers_have_not_started_is_given_back_and_not_closed() {
+    let mut rig = Rig::new(Setup::default()).await;
+    let plain = rig.put_type("plain", Script::closing()).await;
+    let waiting = rig.register(plain, "waiting", at(3400)).await;
+    rig.pass(3000, 500).await;
+    eventually("the slot to be read", || async { rig.dispatcher().stats().held == 1 }).await;
+    rig.dispatcher().clone().drain(SHORT).await;
+    let slot = Slot { shard: waiting.shard(), second: at(3400).second() };
+    let closed = rig.closed.lock().clone();
+    assert_eq!(closed.given_back, [slot]);
+    assert!(!closed.done.contains(&slot), "its timers are scheduled still");
+    rig.crash();
+    super::rig::a_moment().await;
+    assert!(!rig.closed.lock().done.contains(&slot));
 }
 
 #[tokio::test(flavor = "multi_thread")]

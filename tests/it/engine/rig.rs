@@ -32,9 +32,9 @@ use lapse::{
     plugin::{Cost, Host, Inspection, Plugin, Refusal, Rights, Run},
     stats::Stats,
     store::{
-        Limits, Store,
+        Driver as _, Limits, Store,
         admin::{AdminAnswer, AdminOp, PutType},
-        op::{Inserted, Target},
+        op::{Answer, Inserted, Op, Target},
         read::CompensationQuery,
         sqlite::{Sqlite, SqliteParams},
     },
@@ -252,6 +252,14 @@ struct Repeating {
     times: usize,
     nodes: usize,
     left: Mutex<Vec<Slot>>,
+    closed: Arc<Mutex<Closed>>,
+}
+
+/// What became of the slots that an engine was given.
+#[derive(Clone, Default)]
+pub struct Closed {
+    pub done: Vec<Slot>,
+    pub given_back: Vec<Slot>,
 }
 
 #[async_trait]
@@ -266,10 +274,12 @@ impl Delivery for Repeating {
     }
 
     async fn done(&self, slot: Slot) {
+        self.closed.lock().done.push(slot);
         self.inner.done(slot).await;
     }
 
     async fn give_back(&self, slot: Slot) {
+        self.closed.lock().given_back.push(slot);
         self.inner.give_back(slot).await;
     }
 
@@ -308,6 +318,7 @@ pub struct Rig {
     pub catalog: Catalog,
     pub host: Arc<Scripted>,
     pub setup: Setup,
+    pub closed: Arc<Mutex<Closed>>,
     dispatcher: Option<Dispatcher>,
     lanes: Option<Lanes>,
     pub stats: Option<Stats>,
@@ -356,6 +367,7 @@ impl Rig {
             catalog,
             host,
             setup,
+            closed: Arc::default(),
             dispatcher: None,
             lanes: None,
             stats: None,
@@ -366,8 +378,13 @@ impl Rig {
 
     pub fn start(&mut self) {
         let local = Local::new(self.clock.clone(), SHARDS);
-        let delivery =
-            Repeating { inner: local, times: self.setup.deliveries, nodes: self.setup.nodes, left: Mutex::default() };
+        let delivery = Repeating {
+            inner: local,
+            times: self.setup.deliveries,
+            nodes: self.setup.nodes,
+            left: Mutex::default(),
+            closed: Arc::clone(&self.closed),
+        };
         let stats = Stats::start(self.store.clone(), self.clock.clone());
         self.dispatcher = Some(Dispatcher::start(DispatcherParams {
             store: self.store.clone(),
@@ -478,6 +495,12 @@ impl Rig {
             Inserted::Created(timer) => timer,
             other => panic!("not created: {other:?}"),
         }
+    }
+
+    /// As if another node had written it, and told nobody.
+    pub async fn write_unseen(&self, timer: NewTimer) {
+        let answers = self.shaky.write(Arc::new(vec![Op::Insert(timer)])).await.unwrap();
+        assert!(matches!(answers[..], [Answer::Inserted(Inserted::Created(_))]), "{answers:?}");
     }
 
     pub async fn timer(&self, id: TimerId) -> Timer {

@@ -6,9 +6,9 @@ use lapse::{
     clock::Clock,
     domain::{
         machine::Command,
-        timer::{State, Trigger},
+        timer::{Due, State, Trigger},
     },
-    store::op::{Act, Acted},
+    store::op::{Act, Acted, Inserted},
 };
 use parking_lot::Mutex;
 
@@ -99,4 +99,21 @@ async fn a_lost_race_is_counted_and_harmless() {
     let timer = rig.timer(timer.id).await;
     assert_eq!((timer.state, timer.version), (State::Resolved, 2));
     assert!(rig.compensations(&timer).await.is_empty());
+}
+
+/// A first try whose answer was lost, with the node that committed it: the second try, at any node, has it held there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_registration_that_is_repeated_shortly_before_it_is_due_needs_no_backlog() {
+    let mut setup = Setup::default();
+    setup.config.dispatch.backlog = false;
+    let mut rig = Rig::new(setup).await;
+    let type_id = rig.put_type("plain", Script::closing()).await;
+    // Its slot is read by then.
+    rig.pass(3_000, 500).await;
+    let new = Rig::new_timer(type_id, "again", Due::At(super::rig::at(3_400)));
+    rig.write_unseen(new.clone()).await;
+    let Inserted::Same(timer) = rig.store.insert(new).await.unwrap() else { panic!("it is there") };
+    rig.pass(400, 100).await;
+    rig.reaches(timer.id, State::Closed).await;
+    assert_eq!(rig.trigger(timer.id).await, Trigger::Near);
 }
