@@ -267,9 +267,7 @@ impl App {
     pub async fn stop(self) {
         tracing::info!(server.drain = %self.drain, "the node drains");
         self.state.draining.store(true, Ordering::Relaxed);
-        if let Some(hearing) = self.hearing {
-            hearing.stop();
-        }
+        drop(self.hearing);
         let leave = async {
             if let Some(nodes) = self.nodes {
                 nodes.leave().await;

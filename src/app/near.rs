@@ -47,8 +47,8 @@ const LISTEN_AGAIN: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// What came due longer ago is the backlog's.
 const LOOK_BACK: DurationMs = DurationMs::from_secs(4);
-/// What came due since is on its way.
-const ON_ITS_WAY: DurationMs = DurationMs::from_millis(150);
+/// What came due since is on its way. Not much less: on a node that is busy a second run would only add to its work.
+const ON_ITS_WAY: DurationMs = DurationMs::from_millis(400);
 /// A timer registered longer before it was due has been in its slot.
 const SHORT: DurationMs = DurationMs::from_millis(2_500);
 /// Timers of one shard that one look takes, and messages that wait for their rows to be read.
@@ -108,6 +108,11 @@ impl Telling {
             }
         };
         let _told = tokio::time::timeout(LAST_WORDS, told).await;
+    }
+}
+
+impl Drop for Telling {
+    fn drop(&mut self) {
         self.task.abort();
     }
 }
@@ -150,7 +155,7 @@ pub(super) struct HearingParams {
     pub node: String,
 }
 
-/// On a node that fires.
+/// On a node that fires, until it is dropped.
 pub(super) struct Hearing([JoinHandle<()>; 3]);
 
 impl Hearing {
@@ -162,8 +167,11 @@ impl Hearing {
             tokio::spawn(look(params)),
         ])
     }
+}
 
-    pub fn stop(self) {
+/// It takes nothing over any more.
+impl Drop for Hearing {
+    fn drop(&mut self) {
         self.0.iter().for_each(JoinHandle::abort);
     }
 }

@@ -52,13 +52,14 @@ impl List {
         let client = self.connect.client()?;
         let page: Page<TimerType> = pages(&client, "v1/types", &[], None, MAX_TYPES).await?;
         out.show(&page, |page| {
-            let mut table = Table::new(["name", "revision", "default delay", "digest", "grants"]);
+            let mut table = Table::new(["name", "revision", "default delay", "digest", "paused", "grants"]);
             for t in &page.items {
                 table.row([
                     t.name.clone(),
                     t.revision.to_string(),
                     t.default_delay.map(|d| d.to_string()).unwrap_or_default(),
                     t.digest.chars().take(19).collect(),
+                    t.more.get("paused").and_then(|p| p["scope"].as_str()).unwrap_or_default().to_owned(),
                     t.grants.join(" "),
                 ]);
             }

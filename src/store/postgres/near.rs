@@ -1,9 +1,11 @@
 //! What a node that only registers tells those that fire: timers that are due too soon for their slots. It goes over the
 //! database (`NOTIFY`), which is there with and without a broker, after the commit, and may be lost: a word and no more.
 
+use std::time::Duration;
+
 use uuid::Uuid;
 
-use super::{Postgres, read, row, sql};
+use super::{Postgres, error::Fault, read, row, sql};
 use crate::{
     domain::{id::TimerId, timer::Timer},
     store::{Error, Result},
@@ -13,6 +15,9 @@ use crate::{
 const MAX_TIMERS: usize = 200;
 /// Messages heard and not yet looked at; what exceeds it is lost.
 const MAX_HEARD: usize = 1_000;
+
+/// How often a connection that listens is looked after: that it still leads somewhere, and to the server that writes.
+const CHECK_EVERY: Duration = Duration::from_secs(5);
 
 /// Timers of one shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,12 +64,25 @@ impl Postgres {
     pub async fn hear_near(&self, mut take: impl FnMut(NearTimers) + Send) -> Result<std::convert::Infallible> {
         let (conn, mut heard) = self.connector.connect_hearing(MAX_HEARD).await?;
         conn.command(sql::LISTEN_NEAR).await?;
-        while let Some(text) = heard.recv().await {
-            if let Some(near) = NearTimers::decode(&text) {
-                take(near);
+        let mut check = tokio::time::interval(CHECK_EVERY);
+        loop {
+            tokio::select! {
+                text = heard.recv() => {
+                    let ended = || Error::Unavailable("the connection that listens has ended".into());
+                    let text = text.ok_or_else(ended)?;
+                    NearTimers::decode(&text).map(&mut take);
+                }
+                _ = check.tick() => {
+                    let writes = conn.client.query_one(sql::IS_READ_ONLY, &[]);
+                    let answer = tokio::time::timeout(self.read_timeout, writes).await;
+                    let silent = || Fault::Timeout("the connection that listens is silent");
+                    let row = answer.map_err(|_| silent())?.map_err(Fault::from)?;
+                    if row::get(&row, 0)? {
+                        return Err(Fault::ReadOnly.into());
+                    }
+                }
             }
         }
-        Err(Error::Unavailable("the connection that listens has ended".into()))
     }
 
     /// The timers of these ids that are there.

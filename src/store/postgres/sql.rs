@@ -24,6 +24,9 @@ const BEGUN: &str = "floor(extract(epoch FROM statement_timestamp()) * 1000)::bi
 /// Names of fragments, as opposed to statements.
 const FRAGMENTS: [&str; 2] = ["columns", "new_rows"];
 
+/// Whether the server is one that cannot be written to.
+pub(super) const IS_READ_ONLY: &str = "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean";
+
 static STATEMENTS: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
     let mut statements = BTreeMap::new();
     for (entity, file) in FILES {

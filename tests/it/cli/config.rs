@@ -77,6 +77,8 @@ fn a_value_that_makes_no_sense_is_refused_with_its_source_and_what_it_takes() {
         ("DISPATCH__LEASE", "0s", "from 1s to 1d"),
         ("DISPATCH__CONCURRENCY", "0", "a whole number from 1"),
         ("DISPATCH__BACKLOG", "maybe", "true or false"),
+        ("DISPATCH__PAUSE_FAILED_SHARE", "5%", "a share from 0 to 1"),
+        ("DISPATCH__PAUSE_FAILED_SHARE", "1.5", "a share from 0 to 1"),
         ("SERVER__LISTEN", "localhost", "an IP address and a port, like 127.0.0.1:8080"),
         ("SERVER__DRAIN", "20", "a duration like 500ms"),
         ("COMPENSATION__ATTEMPTS", "0", "a whole number from 1"),

@@ -1,13 +1,23 @@
 //! What a node registers that fires nothing is fired by the others, on time, and without the backlog's help.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
 
 use lapse::domain::timer::Trigger;
+use rand::RngExt as _;
 use reqwest::StatusCode;
 use serde_json::json;
 
-use super::rig::Cluster;
-use crate::faults::ledger::{self, Api, Promise};
+use super::rig::{Cluster, Load, load};
+use crate::faults::{
+    ledger::{self, Api, Promise},
+    seeded,
+};
 
 const TYPE: &str = "order-timeout";
 /// How soon the others know of a node.
@@ -66,16 +76,51 @@ async fn without_a_broker_what_is_only_registered_here_fires_there_and_nothing_f
     assert!(cluster.terminate(1).success());
 }
 
+/// Each firing node hears of every timer, and takes those of its own shards.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_load_that_is_only_registered_here_is_shared_by_the_others() {
+    let mut random = seeded();
+    let mut cluster = Cluster::start(2, true, &[("LAPSE_DISPATCH__BACKLOG", "false")]).await;
+    cluster.join(&[("LAPSE_DISPATCH__FIRE", "false")]);
+    tokio::time::sleep(KNOWN_WITHIN).await;
+    let load_of = Load { seconds: 3, per_second: 300, seed: random.random(), name: "handed-on".into() };
+    let promises = load(vec![cluster.nodes[2].api.clone()], load_of).await;
+    assert_eq!(promises.len(), 900, "every registration was taken");
+    let triggers = cluster.audit(&promises, Duration::from_mins(1)).await;
+    assert!(triggers.iter().all(|t| matches!(t, Trigger::Slot | Trigger::Near)), "{triggers:?}");
+    let mut fired = Vec::new();
+    for node in &cluster.nodes {
+        fired.push(metric(&node.api, "lapse_timer_fired_total").await);
+        println!(
+            "fired {}, in vain {}",
+            fired[fired.len() - 1],
+            metric(&node.api, "lapse_timer_duplicate_total").await
+        );
+    }
+    assert!(fired[0] > 0 && fired[1] > 0 && fired[2] == 0, "{fired:?}");
+}
+
+/// A counter's sum over its labels.
+async fn metric(api: &Api, name: &str) -> u64 {
+    let metrics = api.http.get(format!("{}/metrics", api.base)).send().await.unwrap().text().await.unwrap();
+    let lines = metrics.lines().filter(|line| line.starts_with(name));
+    lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
+}
+
 /// Whoever listens is cut off again and again: what it is not told, it finds.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_other_is_not_told_of_it_finds() {
     let mut cluster = Cluster::start(1, false, &[("LAPSE_DISPATCH__BACKLOG", "false")]).await;
     let client = cluster.database().client().await;
+    let cuts = Arc::new(AtomicI64::new(0));
+    let counted = Arc::clone(&cuts);
     let deafening = tokio::spawn(async move {
         let cut = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-                   WHERE datname = current_database() AND query = 'LISTEN lapse_near'";
+                   WHERE datname = current_database() AND pid <> pg_backend_pid()
+                       AND (query = 'LISTEN lapse_near' OR query LIKE '%pg_is_in_recovery%')";
         loop {
-            client.query_one(cut, &[]).await.unwrap();
+            let row = client.query_one(cut, &[]).await.unwrap();
+            counted.fetch_add(row.get(0), Ordering::Relaxed);
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     });
@@ -83,6 +128,7 @@ async fn what_the_other_is_not_told_of_it_finds() {
     tokio::time::sleep(KNOWN_WITHIN).await;
     let promises = register(&cluster.nodes[1].api, "0s", 20).await;
     let triggers = cluster.audit(&promises, Duration::from_mins(1)).await;
+    assert!(!deafening.is_finished() && cuts.load(Ordering::Relaxed) > 1, "it was cut off");
     deafening.abort();
     assert_eq!(count(&triggers, Trigger::Near), 20, "{triggers:?}");
 }
