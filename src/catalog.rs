@@ -54,6 +54,49 @@ pub struct TypeEntry {
     pub revisions: BTreeMap<i64, Revision>,
     /// The revision that serves now.
     pub active: Arc<Ready>,
+    /// What each revision's payload schema is known by, as far as its plugin is still there.
+    schemas: BTreeMap<i64, Digest>,
+}
+
+/// Which revision a timer runs, and why.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Runs {
+    /// The active one, as timers do.
+    Active,
+    /// That which it is pinned to.
+    Pinned,
+    /// That which it was registered under: the active one's payload schema does not take its payload.
+    Behind,
+}
+
+impl TypeEntry {
+    /// Which revision a timer runs that was registered under `revision`; `None` if its payload has to be looked at.
+    pub fn runs_at_sight(&self, revision: i64, pinned: bool) -> Option<Runs> {
+        if pinned {
+            return Some(Runs::Pinned);
+        }
+        let active = self.active.revision.number;
+        let same = || self.schemas.get(&revision).is_some_and(|s| self.schemas.get(&active) == Some(s));
+        (revision == active || same()).then_some(Runs::Active)
+    }
+
+    /// Which revision a timer runs. May take as long as its payload takes to be checked.
+    pub fn runs(&self, revision: i64, pinned: bool, payload: &str) -> Runs {
+        let checked = || if self.active_takes(payload) { Runs::Active } else { Runs::Behind };
+        self.runs_at_sight(revision, pinned).unwrap_or_else(checked)
+    }
+
+    /// Whether the active revision's schema takes a payload.
+    pub fn active_takes(&self, payload: &str) -> bool {
+        serde_json::from_str(payload).is_ok_and(|payload| self.active.schema.takes(&payload))
+    }
+
+    /// Those, newest first, under which a timer may stay behind.
+    pub fn revisions_of_another_schema(&self) -> Vec<i64> {
+        let active = self.active.revision.number;
+        let numbers = self.revisions.keys().rev().copied();
+        numbers.filter(|number| self.runs_at_sight(*number, false).is_none() && *number != active).collect()
+    }
 }
 
 #[derive(Default)]
@@ -61,6 +104,8 @@ pub struct Snapshot {
     pub catalogue: Catalogue,
     by_id: HashMap<TypeId, Arc<TypeEntry>>,
     by_name: HashMap<(NamespaceId, String), Arc<TypeEntry>>,
+    /// What the payload schema of each plugin is known by.
+    schemas: HashMap<Digest, Digest>,
 }
 
 impl Snapshot {
@@ -139,6 +184,13 @@ impl Catalog {
         }
         let catalogue = self.inner.store.read().catalogue().await?;
         let mut next = Snapshot::default();
+        for plugin in &catalogue.plugins {
+            let known = before.schemas.get(&plugin.digest).copied();
+            let schema = known.unwrap_or_else(|| Digest::of(plugin.manifest.payload_schema.to_string().as_bytes()));
+            next.schemas.insert(plugin.digest, schema);
+        }
+        // What is deleted is let go; calls under way hold on to it.
+        self.inner.compiled.lock().await.retain(|digest, _| next.schemas.contains_key(digest));
         for row in &catalogue.types {
             let revisions: BTreeMap<i64, Revision> = catalogue
                 .revisions
@@ -161,7 +213,8 @@ impl Catalog {
                 },
                 (_, None) => continue,
             };
-            let entry = Arc::new(TypeEntry { row: row.clone(), revisions, active });
+            let schemas = revisions.values().filter_map(|r| Some((r.number, *next.schemas.get(&r.digest)?))).collect();
+            let entry = Arc::new(TypeEntry { row: row.clone(), revisions, active, schemas });
             next.by_id.insert(row.id, Arc::clone(&entry));
             next.by_name.insert((row.namespace_id, row.name.as_str().to_owned()), entry);
         }
@@ -180,6 +233,14 @@ impl Catalog {
         }
         let revision = entry.revisions.get(&number).ok_or_else(missing)?;
         self.ready(entry.row.namespace_id, revision, &snapshot.catalogue).await
+    }
+
+    /// The same, unless it is deleted.
+    pub async fn usable_revision(&self, type_id: TypeId, number: i64) -> Result<Arc<Ready>, Error> {
+        match self.snapshot().catalogue.revision(type_id, number) {
+            Some(_) => self.revision(type_id, number).await,
+            None => Err(Error::NoRevision { type_id, number }),
+        }
     }
 
     async fn ready(

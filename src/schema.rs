@@ -32,6 +32,10 @@ impl Schema {
         Ok(Self { validator })
     }
 
+    pub fn takes(&self, instance: &Value) -> bool {
+        self.validator.is_valid(instance)
+    }
+
     /// Every fault, with its pointer below `base`.
     pub fn check(&self, instance: &Value, base: &str) -> Result<(), Vec<Fault>> {
         if self.validator.is_valid(instance) {

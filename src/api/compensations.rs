@@ -97,6 +97,14 @@ pub struct CompensationFilter {
     limit: Option<u32>,
 }
 
+/// Which revision carries out what is redriven.
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RedriveRevision {
+    Decided,
+    Active,
+}
+
 /// Why one is sent back to its lane.
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -106,6 +114,11 @@ pub struct RedriveRequest {
     #[serde(default, deserialize_with = "given")]
     #[schema(nullable = false)]
     note: Option<String>,
+    /// Which revision carries it out: `decided`, that which decided it (the default), or `active`, the type's active one,
+    /// for a plugin that was mended since.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(inline, nullable = false)]
+    revision: Option<RedriveRevision>,
 }
 
 /// Which dead compensations are sent back to their lanes, and why.
@@ -129,6 +142,11 @@ pub struct RedriveManyRequest {
     #[serde(default, deserialize_with = "given")]
     #[schema(nullable = false)]
     note: Option<String>,
+    /// Which revision carries them out: `decided`, that which decided each (the default), or `active`, the type's active
+    /// one, for a plugin that was mended since.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(inline, nullable = false)]
+    revision: Option<RedriveRevision>,
 }
 
 /// What came of redriving many.
@@ -227,7 +245,7 @@ pub async fn redrive_compensation(
     OptionalJson(request): OptionalJson<RedriveRequest>,
 ) -> Result<Json<Compensation>> {
     let which = RedriveWhich::One(CompensationId(id));
-    match api.redrive(caller, which, request.note).await? {
+    match api.redrive(caller, which, request.note, request.revision).await? {
         Redriven::One(row) => Ok(Json(api.show_compensation(row))),
         Redriven::NotFound => Err(Error::not_found("compensation")),
         Redriven::WrongState(state) => {
@@ -263,17 +281,24 @@ pub async fn redrive_compensations(
     };
     let kind = request.kind.as_deref().map(str::parse::<Name>).transpose();
     let kind = kind.map_err(|e| Error::at(Code::PayloadInvalid, "/kind", e.to_string()))?;
-    match api.redrive(caller, RedriveWhich::Filter { type_id, kind, limit }, request.note).await? {
+    match api.redrive(caller, RedriveWhich::Filter { type_id, kind, limit }, request.note, request.revision).await? {
         Redriven::Many { count, more } => Ok(Json(RedriveResult { count, more })),
         other => Err(Error::internal(format!("the store answered a redrive of many with {other:?}"))),
     }
 }
 
 impl Inner {
-    async fn redrive(&self, caller: Caller, which: RedriveWhich, note: Option<String>) -> Result<Redriven> {
+    async fn redrive(
+        &self,
+        caller: Caller,
+        which: RedriveWhich,
+        note: Option<String>,
+        revision: Option<RedriveRevision>,
+    ) -> Result<Redriven> {
         let note = note.unwrap_or_default();
         check_note(&note, "/note")?;
+        let to_active = revision == Some(RedriveRevision::Active);
         let (namespace_id, actor) = (caller.namespace_id, caller.actor);
-        Ok(self.store.redrive(Redrive { namespace_id, which, note, actor }).await?)
+        Ok(self.store.redrive(Redrive { namespace_id, which, to_active, note, actor }).await?)
     }
 }

@@ -17,7 +17,7 @@ use crate::{
         time::Timestamp,
     },
     plugin::Refusal,
-    store::admin::{AdminAnswer, AdminOp},
+    store::admin::{AdminAnswer, AdminOp, Holder},
 };
 
 use super::{
@@ -177,6 +177,39 @@ pub async fn get_plugin(State(api): State<Api>, caller: Caller, Path(digest): Pa
     let snapshot = api.catalog.snapshot();
     let row = digest.parse::<Digest>().ok().and_then(|d| snapshot.plugin(caller.namespace_id, d));
     row.cloned().map(|row| Json(row.into())).ok_or_else(|| Error::not_found("plugin"))
+}
+
+/// Deletes a plugin that no revision uses.
+///
+/// Refused as `revision_in_use` while a revision has it: delete that first. A revision that was just deleted holds on to
+/// its plugin for a minute, and as long as something stands under it that was registered meanwhile.
+#[utoipa::path(
+    delete, path = "/v1/plugins/{digest}", operation_id = "delete_plugin", tag = "plugins",
+    params(("digest" = String, Path, description = "The plugin's digest: `sha256:` and 64 hex digits")),
+    responses((status = 200, description = "The plugin, which is deleted", body = Plugin))
+)]
+pub async fn delete_plugin(State(api): State<Api>, caller: Caller, Path(digest): Path<String>) -> Result<Json<Plugin>> {
+    let missing = || Error::not_found("plugin");
+    let digest = digest.parse::<Digest>().map_err(|_| missing())?;
+    let row = api.catalog.snapshot().plugin(caller.namespace_id, digest).cloned().ok_or_else(missing)?;
+    match api.store.admin(AdminOp::DeletePlugin { namespace_id: caller.namespace_id, digest }).await? {
+        AdminAnswer::Deleted => {
+            api.catalog.refresh().await?;
+            Ok(Json(row.into()))
+        }
+        AdminAnswer::PluginInUse(holders) => Err(Error::new(Code::RevisionInUse, in_use(&holders))),
+        AdminAnswer::NotFound => Err(missing()),
+        other => Err(Error::internal(format!("the store answered a deletion with {other:?}"))),
+    }
+}
+
+fn in_use(holders: &[Holder]) -> String {
+    let name = |h: &Holder| match h.deleted_at {
+        None => format!("revision {} of {}", h.number, h.timer_type),
+        Some(_) => format!("revision {} of {} (deleted, and held for at least a minute)", h.number, h.timer_type),
+    };
+    let named = holders.iter().map(name).collect::<Vec<_>>().join(", ");
+    format!("the plugin is in use: {named}; delete the revisions first, and try again when what they hold is over")
 }
 
 /// A manifest's schema, as a type shows it.

@@ -33,6 +33,7 @@ pub enum Code {
     TooLate,
     Firing,
     WrongState,
+    RevisionInUse,
     VersionConflict,
     PayloadInvalid,
     TimeInvalid,
@@ -55,7 +56,12 @@ impl Code {
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::KeyConflict | Self::TooLate | Self::Firing | Self::WrongState | Self::Paused => StatusCode::CONFLICT,
+            Self::KeyConflict
+            | Self::TooLate
+            | Self::Firing
+            | Self::WrongState
+            | Self::RevisionInUse
+            | Self::Paused => StatusCode::CONFLICT,
             Self::VersionConflict => StatusCode::PRECONDITION_FAILED,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::UnknownType
@@ -84,6 +90,7 @@ impl Code {
             Self::TooLate => "The timer has already ended otherwise",
             Self::Firing => "The timer is being decided at this moment",
             Self::WrongState => "The state does not allow this",
+            Self::RevisionInUse => "It is still in use",
             Self::VersionConflict => "The timer has changed since that version",
             Self::PayloadInvalid => "The content does not fit",
             Self::TimeInvalid => "The time or duration is not valid",

@@ -29,10 +29,11 @@ pub(super) fn all() -> OpenApiRouter<Api> {
         .routes(routes!(timers::retry_timer_by_key))
         // Plugins and types
         .routes(routes!(plugins::upload_plugin, plugins::list_plugins))
-        .routes(routes!(plugins::get_plugin))
+        .routes(routes!(plugins::get_plugin, plugins::delete_plugin))
         .routes(routes!(types::list_types))
         .routes(routes!(types::put_type, types::get_type))
         .routes(routes!(types::list_revisions))
+        .routes(routes!(types::delete_revision))
         .routes(routes!(types::activate_revision))
         .routes(routes!(types::dry_run_type))
         // Pauses

@@ -141,7 +141,7 @@ fn take_up(engine: &Arc<Engine>, claimed: Vec<Timer>) {
         let due = Due { timer, trigger: Trigger::Backlog, ready_at, in_hand, ticket: None, weight: None };
         match engine.revisions.at_hand(&snapshot, &due.timer) {
             AtHand::Ready(entry, ready) => engine.enqueue(due.with(entry, ready), now),
-            AtHand::Pinned(entry) => engine.load_and_enqueue(due, entry),
+            AtHand::Later(entry) => engine.load_and_enqueue(due, entry),
             AtHand::NoType => engine.no_type(due.timer.type_id, now),
         }
     }

@@ -375,7 +375,7 @@ impl Engine {
             let due = Due { timer, trigger, ready_at: Some(ready_at), in_hand, ticket, weight: Some(weight) };
             match self.revisions.at_hand(&snapshot, &due.timer) {
                 AtHand::Ready(entry, ready) => self.enqueue(due.with(entry, ready), now),
-                AtHand::Pinned(entry) => self.load_and_enqueue(due, entry),
+                AtHand::Later(entry) => self.load_and_enqueue(due, entry),
                 AtHand::NoType => self.no_type(due.timer.type_id, now),
             }
         }
@@ -406,18 +406,18 @@ impl Engine {
         }
     }
 
-    /// A revision that is not at hand is loaded first; each waits by itself, so that the others go on.
+    /// A revision that is not at hand is chosen or loaded first; each waits by itself, so that the others go on.
     fn load_and_enqueue(self: &Arc<Self>, due: Due, entry: Arc<crate::catalog::TypeEntry>) {
         let engine = Arc::clone(self);
         self.tasks.spawn(async move {
             let (type_id, number) = (due.timer.type_id, due.timer.revision);
-            match engine.revisions.load(type_id, number).await {
+            match engine.revisions.choose(&entry, &due.timer).await {
                 Ok(ready) => engine.enqueue(due.with(entry, ready), engine.clock.now()),
                 Err(error) => {
                     let now = engine.clock.now();
                     engine.meter.left_to_backlog(type_id, Left::NotLoaded);
                     if engine.meter.may_say(type_id, Left::NotLoaded, now) {
-                        tracing::error!(timer_type = %entry.row.name, revision = number, %error, "a timer is pinned to a revision that cannot be loaded: it waits until it can");
+                        tracing::error!(timer_type = %entry.row.name, revision = number, %error, "a timer needs a revision that cannot be loaded: it waits until it can");
                     }
                     if due.timer.state == State::Firing {
                         let again = now.saturating_add(backlog::LOAD_AGAIN);

@@ -207,12 +207,14 @@ pub struct Revision {
     pub grants: Vec<Grant>,
     pub default_delay: Option<DurationMs>,
     pub retry: RetryPolicy,
-    /// The most expiries of the type that run at once on a node.
+    /// The most expiries of the type that run at once, on each node.
     pub concurrency: Option<u32>,
-    /// The most expiries of the type started in a second on a node.
+    /// The most expiries of the type started in a second, on each node.
     pub rate: Option<u32>,
     pub created_at: Timestamp,
     pub created_by: String,
+    /// Neither activated nor pinned any more; what was registered under it still runs it.
+    pub deleted_at: Option<Timestamp>,
 }
 
 impl Revision {

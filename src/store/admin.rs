@@ -149,6 +149,17 @@ pub enum AdminOp {
         kind: SealedKind,
         name: Name,
     },
+    /// Takes a revision out of use that nothing needs.
+    DeleteRevision {
+        namespace_id: NamespaceId,
+        name: Name,
+        number: i64,
+    },
+    /// Removes a plugin that no revision uses, not even a deleted one that something registered late still needs.
+    DeletePlugin {
+        namespace_id: NamespaceId,
+        digest: Digest,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -243,5 +254,39 @@ pub enum AdminAnswer {
         row: SealedRow,
         created: bool,
     },
+    /// It is deleted; or was already.
+    Deleted,
+    /// It is the one that serves, or something that is not over stands under it. Counted up to [`MAX_COUNTED`] each.
+    RevisionInUse {
+        active: bool,
+        timers: u64,
+        compensations: u64,
+    },
+    /// Some of the revisions that use it.
+    PluginInUse(Vec<Holder>),
     NotFound,
 }
+
+/// A revision that holds on to a plugin.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Holder {
+    pub timer_type: Name,
+    pub number: i64,
+    /// When it was deleted, if it was: less than [`DELETED_FOR`] ago, or with something that came late under it.
+    pub deleted_at: Option<Timestamp>,
+}
+
+impl Holder {
+    /// Whether it holds on to its plugin whatever stands under it.
+    pub(super) fn is_fresh(&self, now: Timestamp) -> bool {
+        self.deleted_at.is_none_or(|at| now < at.saturating_add(DELETED_FOR))
+    }
+}
+
+/// How long the plugin of a deleted revision is kept at least: a node that has not yet heard of the deletion may register
+/// a timer under it.
+pub const DELETED_FOR: DurationMs = DurationMs::from_secs(60);
+/// What is counted in one answer.
+pub const MAX_COUNTED: u64 = 1_000;
+/// Revisions that one refusal names.
+pub const MAX_HOLDERS: usize = 10;

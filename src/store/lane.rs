@@ -78,8 +78,14 @@ pub(super) fn is_current(compensation: &Compensation, finish: &FinishCompensatio
     compensation.state == CompensationState::Running && compensation.fence == finish.fence
 }
 
-/// A dead one goes back to its lane, with new tries.
-pub(super) fn send_back<'a>(compensation: &mut Compensation, redrive: &'a Redrive, now: Timestamp) -> Note<'a> {
+/// A dead one goes back to its lane, with new tries; by `revision` if there is one, else by that which decided it.
+pub(super) fn send_back<'a>(
+    compensation: &mut Compensation,
+    redrive: &'a Redrive,
+    revision: Option<i64>,
+    now: Timestamp,
+) -> Note<'a> {
+    compensation.revision = revision.unwrap_or(compensation.revision);
     compensation.state = CompensationState::Pending;
     compensation.attempt = compensation.attempt.saturating_add(1);
     compensation.first_attempt = compensation.attempt;
@@ -89,6 +95,7 @@ pub(super) fn send_back<'a>(compensation: &mut Compensation, redrive: &'a Redriv
         "compensation_id": compensation.id,
         "kind": compensation.kind,
         "attempt": compensation.attempt,
+        "revision": compensation.revision,
         "note": redrive.note,
     });
     Note { kind: EventKind::CompensationRedriven, actor: &redrive.actor, detail }

@@ -112,6 +112,10 @@ pub trait Driver: Send + Sync + 'static {
     /// How many compensations stand in `(pending, running, dead)`; counted up to `cap` each.
     async fn compensation_counts(&self, cap: u64) -> Result<(u64, u64, u64)>;
 
+    /// Payloads of timers that are not final and that were registered under a revision, at most `limit`; of a pinned one,
+    /// none.
+    async fn payloads_under(&self, type_id: TypeId, revision: i64, limit: usize) -> Result<Vec<Option<String>>>;
+
     /// Namespaces, types, revisions and plugins (without their bytes), at one moment.
     async fn catalogue(&self) -> Result<Catalogue>;
     /// Every pause that is written down.

@@ -252,6 +252,8 @@ pub struct FinishCompensation {
 pub struct Redrive {
     pub namespace_id: NamespaceId,
     pub which: RedriveWhich,
+    /// By the type's active revision from now on, in the place of the one that decided it.
+    pub to_active: bool,
     pub note: String,
     pub actor: String,
 }

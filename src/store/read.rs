@@ -204,6 +204,12 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
+    /// A revision that is not deleted.
+    pub fn revision(&self, type_id: TypeId, number: i64) -> Option<&Revision> {
+        let found = self.revisions.iter().find(|(id, r)| *id == type_id && r.number == number);
+        found.map(|(_, revision)| revision).filter(|revision| revision.deleted_at.is_none())
+    }
+
     pub fn namespace(&self, name: &str) -> Option<NamespaceId> {
         self.namespaces.iter().find(|n| n.name.as_str() == name).map(|n| n.id)
     }

@@ -136,7 +136,7 @@ impl Inner {
         let type_id = entry.row.id;
         let ready = match request.revision {
             None => std::sync::Arc::clone(&entry.active),
-            Some(number) => self.catalog.revision(type_id, number).await?,
+            Some(number) => self.catalog.usable_revision(type_id, number).await?,
         };
         let payload: Box<str> = request.payload.into();
         read_payload(&ready, &payload)?;

@@ -10,7 +10,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::{
-    catalog::Snapshot,
+    catalog::{Runs, Snapshot, TypeEntry},
     domain::{
         id::{NamespaceId, TypeId},
         plugin::TypeRow,
@@ -39,6 +39,7 @@ use super::super::{
     "attempt": 1,
     "version": 1,
     "revision": 1,
+    "runs": {"revision": 1, "why": "active"},
     "labels": {"shop": "main"},
     "created_at": "2026-03-01T12:00:00.000Z"
 }))]
@@ -69,6 +70,10 @@ pub struct Timer {
     version: i64,
     /// The revision of the type that it was registered under.
     revision: i64,
+    /// Which revision it runs, while it is not final.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    runs: Option<TimerRevision>,
     labels: BTreeMap<String, String>,
     #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
@@ -87,11 +92,41 @@ impl Timer {
     }
 }
 
+/// The revision that a timer runs, as things stand.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct TimerRevision {
+    revision: i64,
+    why: RevisionReason,
+}
+
+/// Why it is that one. `active`: timers run the active revision. `pinned`: this one is pinned to it. `payload_not_taken`:
+/// the active one's payload schema does not take its payload, so that it goes on with the one it was registered under.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RevisionReason {
+    Active,
+    Pinned,
+    PayloadNotTaken,
+}
+
+impl TimerRevision {
+    fn of(entry: &TypeEntry, row: &timer::Timer) -> Self {
+        let (revision, why) = match entry.runs(row.revision, row.pinned, &row.payload) {
+            Runs::Active => (entry.active.revision.number, RevisionReason::Active),
+            Runs::Pinned => (row.revision, RevisionReason::Pinned),
+            Runs::Behind => (row.revision, RevisionReason::PayloadNotTaken),
+        };
+        Self { revision, why }
+    }
+}
+
 impl Inner {
     /// A row as callers see it at this moment.
     pub fn show(&self, row: timer::Timer) -> Timer {
         let snapshot = self.catalog.snapshot();
         let named = type_row(&snapshot, row.type_id);
+        let entry = snapshot.by_id(row.type_id).filter(|_| !row.state.is_final());
+        let runs = entry.map(|entry| TimerRevision::of(entry, &row));
         Timer {
             id: row.id.to_string(),
             namespace: named.map(|t| t.namespace.to_string()).unwrap_or_default(),
@@ -105,6 +140,7 @@ impl Inner {
             attempt: row.attempt,
             version: row.version,
             revision: row.revision,
+            runs,
             labels: row.labels,
             created_at: row.created_at,
             settled_at: row.settled_at,

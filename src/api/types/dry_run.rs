@@ -162,7 +162,7 @@ pub async fn dry_run_type(
 ) -> Result<Json<DryRun>> {
     let row = api.type_row(&caller, &name)?;
     let number = request.revision.unwrap_or(row.active);
-    let ready = api.catalog.revision(row.id, number).await?;
+    let ready = api.catalog.usable_revision(row.id, number).await?;
     let key = read_key(&request.key)?;
     let payload: String = Box::<str>::from(request.payload).into();
     read_payload(&ready, &payload)?;

@@ -2,9 +2,11 @@
 
 mod check;
 mod dry_run;
+mod revisions;
 mod view;
 
 pub(super) use self::dry_run::*;
+pub(super) use self::revisions::*;
 pub(super) use self::view::{RetryPolicy, Revision, RevisionPage, Type, TypePage};
 
 use std::collections::BTreeSet;
@@ -60,11 +62,11 @@ pub struct PutTypeRequest {
     #[serde(default, deserialize_with = "given_object")]
     #[schema(nullable = false)]
     retry: Option<RetryPolicy>,
-    /// The most expiries of the type that run at once on a node.
+    /// The most expiries of the type that run at once, on each node.
     #[serde(default, deserialize_with = "given")]
     #[schema(nullable = false, minimum = 1, maximum = 10000)]
     concurrency: Option<u32>,
-    /// The most expiries of the type that are started in a second on a node.
+    /// The most expiries of the type that are started in a second, on each node.
     #[serde(default, deserialize_with = "given")]
     #[schema(nullable = false, minimum = 1, maximum = 1_000_000)]
     rate: Option<u32>,
@@ -153,7 +155,7 @@ pub async fn list_revisions(
     let row = api.type_row(&caller, &name)?;
     let snapshot = api.catalog.snapshot();
     let revisions = snapshot.catalogue.revisions.iter().filter(|(id, _)| *id == row.id).map(|(_, r)| r);
-    let mut revisions: Vec<_> = revisions.collect();
+    let mut revisions: Vec<_> = revisions.filter(|r| r.deleted_at.is_none()).collect();
     revisions.sort_by_key(|r| std::cmp::Reverse(r.number));
     let place = |r: &&plugin::Revision| (i64::MAX - r.number).to_be_bytes().to_vec();
     let (page, next_cursor) = cursor::page(List::Revisions, revisions, &query, place)?;
@@ -163,7 +165,9 @@ pub async fn list_revisions(
 
 /// Makes an existing revision of a type the active one.
 ///
-/// A revision with rights that the active one does not have needs an operator.
+/// Timers that are not pinned run it from now on, those whose payload its schema does not take excepted: they go on with
+/// the revision that they were registered under. A roll back is the activation of an older revision. A revision with
+/// rights that the active one does not have needs an operator.
 #[utoipa::path(
     post, path = "/v1/types/{type}/activate", operation_id = "activate_revision", tag = "types",
     request_body = ActivateRequest,
@@ -180,8 +184,7 @@ pub async fn activate_revision(
     let number = request.revision;
     let missing = || Error::at(Code::NotFound, "/revision", format!("the type has no revision {number}"));
     let snapshot = api.catalog.snapshot();
-    let revisions = &snapshot.catalogue.revisions;
-    let (_, revision) = revisions.iter().find(|(id, r)| *id == row.id && r.number == number).ok_or_else(missing)?;
+    let revision = snapshot.catalogue.revision(row.id, number).ok_or_else(missing)?;
     api.check_new_grants(&caller, &name, &revision.grants)?;
     let activate = AdminOp::Activate { namespace_id: caller.namespace_id, name: row.name, number };
     match api.store.admin(activate).await? {
@@ -204,7 +207,9 @@ impl Inner {
         let entry = snapshot.by_id(row.id);
         // Somebody else's later change may be the active one by now.
         if entry.is_some_and(|e| e.active.revision.number == e.row.active) {
-            return self.show_type(row);
+            let mut shown = self.show_type(row)?;
+            shown.left_behind = self.left_behind(row).await?;
+            return Ok(shown);
         }
         Err(Error::unavailable("the revision is stored, but cannot be loaded on this node; the one before serves on"))
     }

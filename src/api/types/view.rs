@@ -9,12 +9,15 @@ use crate::domain::{
     time::Timestamp,
 };
 
-use super::super::{
-    Inner,
-    model::{Raw, page},
-    pauses::Pause,
-    plugins::payload_schema,
-    problem::{Error, Result},
+use super::{
+    super::{
+        Inner,
+        model::{Raw, page},
+        pauses::Pause,
+        plugins::payload_schema,
+        problem::{Error, Result},
+    },
+    LeftBehind,
 };
 
 page!(
@@ -76,6 +79,10 @@ pub struct Type {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     rate: Option<u32>,
+    /// In the answer to a change of the active revision, where a revision before it has another payload schema.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub(super) left_behind: Option<LeftBehind>,
     /// Whether its decisions cannot have done anything by themselves: `on-expire` has no effectful right.
     pure: bool,
     /// What keeps its timers from firing: the narrowest pause, if there are several. Left out while they fire.
@@ -161,6 +168,7 @@ impl Inner {
             retry: shown.retry,
             concurrency: shown.concurrency,
             rate: shown.rate,
+            left_behind: None,
             pure: shown.pure,
             paused: self.paused(row.namespace_id, row.id),
             payload_schema: payload_schema(manifest),

@@ -18,6 +18,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!("postgres", 1, "0001", "base"),
     migration!("postgres", 2, "0002", "pause"),
     migration!("postgres", 3, "0003", "sealed"),
+    migration!("postgres", 4, "0004", "revisions"),
 ];
 
 /// The number of the newest migration.

@@ -350,6 +350,14 @@ impl Driver for Postgres {
         self.read(&self.api, |conn| async move { read::compensation_counts(&conn, cap).await }).await
     }
 
+    async fn payloads_under(&self, type_id: TypeId, revision: i64, limit: usize) -> Result<Vec<Option<String>>> {
+        self.read(&self.api, |conn| async move {
+            let rows = conn.rows("timers.payloads_under", &[&type_id.0, &revision, &row::limit(limit)]).await?;
+            rows.iter().map(|r| row::get(r, 0)).collect()
+        })
+        .await
+    }
+
     async fn catalogue(&self) -> Result<Catalogue> {
         self.read(&self.engine, |conn| async move { read::catalogue(&conn).await }).await
     }

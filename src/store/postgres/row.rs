@@ -16,7 +16,7 @@ use crate::{
         time::{DurationMs, Timestamp},
         timer::{Origin, State, Timer},
     },
-    store::admin::{ApiKeyRow, NamespaceRow, SealedKind, SealedRow},
+    store::admin::{ApiKeyRow, Holder, NamespaceRow, SealedKind, SealedRow},
 };
 
 type Result<T> = std::result::Result<T, Fault>;
@@ -150,6 +150,7 @@ pub(super) fn revision(row: &Row) -> Result<(TypeId, Revision)> {
         rate: number_or_none(9)?,
         created_at: at(row, 10)?,
         created_by: get(row, 11)?,
+        deleted_at: get::<Option<i64>>(row, 13)?.map(Timestamp::from_millis_clamped),
     };
     Ok((TypeId(int(row, 12)?), revision))
 }
@@ -161,6 +162,12 @@ pub(super) fn pause(row: &Row) -> Result<Pause> {
         (_, type_id) => Scope::Type(TypeId(type_id)),
     };
     Ok(Pause { scope, reason: get(row, 2)?, since: at(row, 3)?, until: at_or_none(row, 4)?, by: get(row, 5)? })
+}
+
+pub(super) fn holder(row: &Row) -> Result<(TypeId, Holder)> {
+    let deleted_at = get::<Option<i64>>(row, 2)?.map(Timestamp::from_millis_clamped);
+    let holder = Holder { timer_type: parsed(row, 0)?, number: int(row, 1)?, deleted_at };
+    Ok((TypeId(int(row, 3)?), holder))
 }
 
 pub(super) fn get<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Result<T> {
@@ -187,7 +194,7 @@ fn count(row: &Row, column: usize) -> Result<u32> {
     u32::try_from(get::<i32>(row, column)?).map_err(|_| unreadable(column, "not a count"))
 }
 
-fn unsigned(row: &Row, column: usize) -> Result<u64> {
+pub(super) fn unsigned(row: &Row, column: usize) -> Result<u64> {
     u64::try_from(get::<i64>(row, column)?).map_err(|_| unreadable(column, "below zero"))
 }
 

@@ -20,6 +20,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!("sqlite", 1, "0001", "base"),
     migration!("sqlite", 2, "0002", "pause"),
     migration!("sqlite", 3, "0003", "sealed"),
+    migration!("sqlite", 4, "0004", "revisions"),
 ];
 
 /// The number of the newest migration.

@@ -319,6 +319,10 @@ impl Driver for Sqlite {
         self.api.run(move |conn| read::compensation_counts(conn, cap)).await
     }
 
+    async fn payloads_under(&self, type_id: TypeId, revision: i64, limit: usize) -> Result<Vec<Option<String>>> {
+        self.api.run(move |conn| read::payloads_under(conn, type_id, revision, limit)).await
+    }
+
     async fn catalogue(&self) -> Result<Catalogue> {
         self.engine.run(read::catalogue).await
     }

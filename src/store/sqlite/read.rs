@@ -137,6 +137,17 @@ pub(super) fn compensation_counts(conn: &Connection, cap: u64) -> Result<(u64, u
     Ok(counts)
 }
 
+pub(super) fn payloads_under(
+    conn: &Connection,
+    type_id: TypeId,
+    revision: i64,
+    limit: usize,
+) -> Result<Vec<Option<String>>> {
+    let mut statement = conn.prepare_cached(sql::text("timers.payloads_under"))?;
+    let rows = statement.query_map(params![type_id.0, revision, limit], |r| r.get(0))?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
 pub(super) fn catalogue_version(conn: &Connection) -> Result<i64> {
     let mut statement = conn.prepare_cached(sql::text("catalogue.setting"))?;
     Ok(statement.query_row(["catalogue_version"], |r| r.get(0))?)

@@ -16,7 +16,7 @@ use crate::{
         time::{DurationMs, Timestamp},
         timer::{Origin, State, Timer},
     },
-    store::admin::{ApiKeyRow, NamespaceRow, SealedKind, SealedRow},
+    store::admin::{ApiKeyRow, Holder, NamespaceRow, SealedKind, SealedRow},
 };
 
 type Result<T> = rusqlite::Result<T>;
@@ -162,6 +162,7 @@ pub(super) fn revision(row: &Row<'_>) -> Result<(TypeId, Revision)> {
         rate: row.get(9)?,
         created_at: at(row, 10)?,
         created_by: row.get(11)?,
+        deleted_at: row.get::<_, Option<i64>>(13)?.map(Timestamp::from_millis_clamped),
     };
     Ok((TypeId(row.get(12)?), revision))
 }
@@ -173,6 +174,12 @@ pub(super) fn pause(row: &Row<'_>) -> Result<Pause> {
         (_, type_id) => Scope::Type(TypeId(type_id)),
     };
     Ok(Pause { scope, reason: row.get(2)?, since: at(row, 3)?, until: at_or_none(row, 4)?, by: row.get(5)? })
+}
+
+pub(super) fn holder(row: &Row<'_>) -> Result<(TypeId, Holder)> {
+    let deleted_at = row.get::<_, Option<i64>>(2)?.map(Timestamp::from_millis_clamped);
+    let holder = Holder { timer_type: parsed(row, 0)?, number: row.get(1)?, deleted_at };
+    Ok((TypeId(row.get(3)?), holder))
 }
 
 pub(super) fn uuid(row: &Row<'_>, column: usize) -> Result<Uuid> {

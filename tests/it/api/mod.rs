@@ -16,6 +16,7 @@ mod pauses;
 mod plugins;
 mod real_plugins;
 mod register;
+mod revisions;
 mod rights;
 mod secrets;
 mod stats;

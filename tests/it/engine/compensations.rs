@@ -92,6 +92,7 @@ async fn a_downstream_that_is_away_is_tried_again_then_dead_then_redriven() {
     let redrive = Redrive {
         namespace_id: NAMESPACE,
         which: RedriveWhich::One(id),
+        to_active: false,
         note: "the warehouse is back".into(),
         actor: "key:ops".into(),
     };

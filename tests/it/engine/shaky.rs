@@ -116,6 +116,9 @@ impl Driver for Shaky {
     async fn compensation_counts(&self, cap: u64) -> Result<(u64, u64, u64)> {
         self.inner.compensation_counts(cap).await
     }
+    async fn payloads_under(&self, type_id: TypeId, revision: i64, limit: usize) -> Result<Vec<Option<String>>> {
+        self.inner.payloads_under(type_id, revision, limit).await
+    }
     async fn catalogue(&self) -> Result<Catalogue> {
         self.inner.catalogue().await
     }

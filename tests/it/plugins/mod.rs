@@ -14,5 +14,6 @@ pub mod reference;
 mod scripted;
 pub mod server;
 mod shipping_sla;
+mod upgrade;
 mod uploads;
 mod wasi;

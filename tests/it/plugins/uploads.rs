@@ -11,7 +11,7 @@ use lapse::{
 use rstest::rstest;
 
 use super::host::{host, host_with, load, settings};
-use crate::support::guest::component;
+use crate::support::guest::{component, rewritten};
 
 async fn inspect_with(settings: &config::Plugin, bytes: impl Into<Bytes>) -> Result<Inspection, Refusal> {
     let host = host(settings);
@@ -124,17 +124,6 @@ async fn memory_beyond_the_bound_is_refused() {
     assert!(said.contains("bytes of memory, and may have 65536"), "{said}");
 }
 
-/// The test guest, with another text in the same place of its manifest.
-fn rewritten(from: &str, to: &str) -> Vec<u8> {
-    let mut bytes = component("hostile").to_vec();
-    let at = bytes.windows(from.len()).position(|w| w == from.as_bytes()).expect("the manifest has that text");
-    let mut text = to.as_bytes().to_vec();
-    assert!(text.len() <= from.len());
-    text.resize(from.len(), b' ');
-    bytes[at..at + from.len()].copy_from_slice(&text);
-    bytes
-}
-
 /// Blanks at the manifest's beginning.
 const ROOM: &str = "                                                                                ";
 
@@ -151,7 +140,7 @@ const ROOM: &str = "                                                            
 #[case::capability(r#""optional": ["http", "sql"]"#, r#""optional": ["root"]"#, "root")]
 #[tokio::test]
 async fn a_manifest_that_cannot_be_honoured_is_refused(#[case] from: &str, #[case] to: &str, #[case] why: &str) {
-    let (kind, said) = refused(rewritten(from, to)).await;
+    let (kind, said) = refused(rewritten("hostile", from, to)).await;
     assert_eq!(kind, "invalid");
     assert!(said.contains(why), "{said}");
 }

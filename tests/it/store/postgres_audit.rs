@@ -82,6 +82,7 @@ async fn live(bed: Bed) -> Vec<(String, [u8; 32])> {
     let redrive = Redrive {
         namespace_id: bed.namespace,
         which: RedriveWhich::Filter { type_id: None, kind: Some(name("release")), limit: 10 },
+        to_active: false,
         note: "mended".into(),
         actor: "key:test".into(),
     };

@@ -51,6 +51,8 @@ const EXPECTED: &[(&str, &str)] = &[
     ("timers.keys", "timers_key"),
     ("timers.count_due", "timers_list"),
     ("timers.upcoming", "timers_by_type"),
+    ("timers.payloads_under", "timers_by_revision"),
+    ("catalogue.needed", "compensations_by_revision"),
     ("events.after", "events_pkey"),
     ("compensations.by_id", "compensations_pkey"),
     ("compensations.by_ids", "compensations_pkey"),
@@ -182,6 +184,7 @@ async fn no_hot_table_is_ever_read_whole() {
         let redrive = Redrive {
             namespace_id: bed.namespace,
             which: RedriveWhich::Filter { type_id: None, kind: Some(name("release")), limit: 1 },
+            to_active: false,
             note: "again".into(),
             actor: "key:test".into(),
         };

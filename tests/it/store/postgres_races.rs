@@ -289,10 +289,17 @@ async fn reports(bed: &Bed, node: &Postgres) -> Vec<Op> {
         }
     }
     let which = RedriveWhich::Filter { type_id: None, kind: None, limit: 10 };
-    ops.push(Op::Redrive(Redrive { namespace_id: bed.namespace, which, note: "again".into(), actor: "key:t".into() }));
+    ops.push(Op::Redrive(Redrive {
+        namespace_id: bed.namespace,
+        which,
+        to_active: false,
+        note: "again".into(),
+        actor: "key:t".into(),
+    }));
     ops.push(Op::Redrive(Redrive {
         namespace_id: bed.namespace,
         which: RedriveWhich::One(CompensationId::new()),
+        to_active: false,
         note: "again".into(),
         actor: "key:t".into(),
     }));

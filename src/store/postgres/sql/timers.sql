@@ -84,12 +84,13 @@ WITH new AS (
 ), run AS (
     UPDATE compensations AS c
     SET state = u.state, attempt = u.attempt, first_attempt = u.first_attempt, run_at = u.run_at, fence = u.fence,
-        last_error = u.last_error, result = u.result, settled_at = u.settled_at
+        last_error = u.last_error, result = u.result, settled_at = u.settled_at, revision = u.revision
     FROM unnest(
         $46::uuid[], $47::smallint[], $48::bigint[], $49::smallint[], $50::bigint[], $51::bigint[], $52::bigint[],
-        $53::bigint[], $54::text[], $55::text[], $56::bigint[]
+        $53::bigint[], $54::text[], $55::text[], $56::bigint[], $57::bigint[]
     ) AS u (
-        id, state_before, fence_before, state, attempt, first_attempt, run_at, fence, last_error, result, settled_at
+        id, state_before, fence_before, state, attempt, first_attempt, run_at, fence, last_error, result, settled_at,
+        revision
     )
     WHERE c.id = u.id AND c.state = u.state_before AND c.fence = u.fence_before
     RETURNING 1
@@ -238,3 +239,8 @@ CROSS JOIN LATERAL (
 ) AS t
 GROUP BY u.type_id, step
 ORDER BY u.type_id, step
+
+-- name: payloads_under
+SELECT CASE WHEN pinned THEN NULL ELSE payload END FROM timers
+WHERE type_id = $1::bigint AND revision = $2::bigint AND state IN (0, 1, 6)
+LIMIT $3::bigint

@@ -13,7 +13,7 @@ use crate::{
     },
     store::{
         admin::{
-            AdminAnswer, AdminOp, ApiKeyRow, NamespaceRow, PutPause, PutSealed, PutType, SealedKind, SealedRow,
+            AdminAnswer, AdminOp, ApiKeyRow, MAX_COUNTED, MAX_HOLDERS, NamespaceRow, PutPause, PutSealed, PutType, SealedKind, SealedRow,
             scope_key,
         },
         postgres::{
@@ -37,6 +37,10 @@ impl Batch<'_> {
             AdminOp::Activate { namespace_id, name, number } => self.activate(now, *namespace_id, name, *number).await,
             AdminOp::PutSealed(put) => self.put_sealed(now, put).await,
             AdminOp::DeleteSealed { namespace_id, kind, name } => self.delete_sealed(*namespace_id, *kind, name).await,
+            AdminOp::DeleteRevision { namespace_id, name, number } => {
+                self.delete_revision(now, *namespace_id, name, *number).await
+            }
+            AdminOp::DeletePlugin { namespace_id, digest } => self.delete_plugin(now, *namespace_id, *digest).await,
         }
     }
 
@@ -169,11 +173,68 @@ impl Batch<'_> {
         number: i64,
     ) -> Result<AdminAnswer, Fault> {
         let Some(row) = self.type_by_name(namespace, name).await? else { return Ok(AdminAnswer::NotFound) };
-        let Some(revision) = self.revision(row.id, number).await? else { return Ok(AdminAnswer::NotFound) };
+        let found = self.revision(row.id, number).await?.filter(|r| r.deleted_at.is_none());
+        let Some(revision) = found else { return Ok(AdminAnswer::NotFound) };
         if row.active == number {
             return Ok(AdminAnswer::Type { row, revision, created: false });
         }
         self.activated(now, row.id, number, false, (namespace, name)).await
+    }
+
+    async fn delete_revision(
+        &self,
+        now: Timestamp,
+        namespace: NamespaceId,
+        name: &Name,
+        number: i64,
+    ) -> Result<AdminAnswer, Fault> {
+        let Some(row) = self.type_by_name(namespace, name).await? else { return Ok(AdminAnswer::NotFound) };
+        let Some(revision) = self.revision(row.id, number).await? else { return Ok(AdminAnswer::NotFound) };
+        if revision.deleted_at.is_some() {
+            return Ok(AdminAnswer::Deleted);
+        }
+        let active = row.active == number;
+        let (timers, compensations) = self.needed(row.id, number, MAX_COUNTED).await?;
+        if active || timers + compensations > 0 {
+            return Ok(AdminAnswer::RevisionInUse { active, timers, compensations });
+        }
+        self.conn.change("catalogue.delete_revision", &[&row.id.0, &number, &now.as_millis()]).await?;
+        self.bump().await?;
+        Ok(AdminAnswer::Deleted)
+    }
+
+    /// How many timers and compensations still need a revision, counted up to `most` each.
+    async fn needed(&self, type_id: TypeId, number: i64, most: u64) -> Result<(u64, u64), Fault> {
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let counts = |r: &Row| Ok((row::unsigned(r, 0)?, row::unsigned(r, 1)?));
+        self.sure("catalogue.needed", &[&type_id.0, &number, &most], counts).await
+    }
+
+    async fn delete_plugin(
+        &self,
+        now: Timestamp,
+        namespace: NamespaceId,
+        digest: Digest,
+    ) -> Result<AdminAnswer, Fault> {
+        if self.plugin(namespace, digest).await?.is_none() {
+            return Ok(AdminAnswer::NotFound);
+        }
+        let revisions = self.conn.rows("catalogue.plugin_revisions", &[&namespace.0, &&digest.0[..]]).await?;
+        let mut holders = Vec::new();
+        for revision in &revisions {
+            let (type_id, holder) = row::holder(revision)?;
+            if holders.len() < MAX_HOLDERS
+                && (holder.is_fresh(now) || self.needed(type_id, holder.number, 1).await? != (0, 0))
+            {
+                holders.push(holder);
+            }
+        }
+        if !holders.is_empty() {
+            return Ok(AdminAnswer::PluginInUse(holders));
+        }
+        self.conn.change("catalogue.delete_plugin", &[&namespace.0, &&digest.0[..]]).await?;
+        self.bump().await?;
+        Ok(AdminAnswer::Deleted)
     }
 
     async fn activated(

@@ -47,6 +47,8 @@ struct Found {
 /// Compensations with their timers.
 struct Lanes<'a> {
     held: HashMap<CompensationId, Run>,
+    /// The active revisions, where a redrive wants them.
+    active: HashMap<TypeId, i64>,
     work: Work<'a>,
 }
 
@@ -72,6 +74,11 @@ impl Batch<'_> {
             }
         }
         let mut lanes = self.read_lanes(wanted.into_iter().collect()).await?;
+        if ops.iter().any(|op| matches!(op, Op::Redrive(Redrive { to_active: true, .. }))) {
+            let rows = self.conn.rows("catalogue.active_revisions", &[]).await?;
+            let active = rows.iter().map(|r| Ok::<_, Fault>((TypeId(row::int(r, 0)?), row::int(r, 1)?)));
+            lanes.active = active.collect::<Result<_, _>>()?;
+        }
         let answers = ops
             .iter()
             .enumerate()
@@ -104,7 +111,8 @@ impl Batch<'_> {
             (now, timers.iter().map(row::timer).collect::<Result<_, _>>()?, rows)
         };
         let held = rows.iter().map(|row| row::compensation(row).map(|c| (c.id, Run::new(c))));
-        Ok(Lanes { held: held.collect::<Result<_, _>>()?, work: Work::new(self.chain, now, timers) })
+        let active = HashMap::new();
+        Ok(Lanes { held: held.collect::<Result<_, _>>()?, active, work: Work::new(self.chain, now, timers) })
     }
 
     /// Claims, each a statement of its own: what one has taken the next does not see. No event tells of a claim: what
@@ -225,7 +233,8 @@ impl Lanes<'_> {
     fn send_back(&mut self, id: CompensationId, redrive: &Redrive) -> Option<(Compensation, Lane)> {
         let held = self.held.get_mut(&id)?;
         held.is_changed = true;
-        let note = lane::send_back(&mut held.compensation, redrive, self.work.now);
+        let active = self.active.get(&held.compensation.type_id).copied().filter(|_| redrive.to_active);
+        let note = lane::send_back(&mut held.compensation, redrive, active, self.work.now);
         self.work.append(held.compensation.timer_id, note);
         Some((held.compensation.clone(), lane::waits_in(&held.compensation)?))
     }

@@ -114,7 +114,7 @@ impl Batch<'_> {
         let new = NewRows::new(new);
         let (made_at, events, created) = (work.now.as_millis(), &work.events, &work.compensations);
         let mut params = new.params();
-        let changes: [Box<dyn ToSql + Sync + Send + '_>; 36] = [
+        let changes: [Box<dyn ToSql + Sync + Send + '_>; 37] = [
             Box::new(column(&changed, |h| h.timer.id.0)),
             Box::new(column(&changed, |h| code(h.state.code()))),
             Box::new(column(&changed, |h| h.version)),
@@ -151,6 +151,7 @@ impl Batch<'_> {
             Box::new(column(&runs, |r| r.compensation.last_error.as_ref().map(json_text))),
             Box::new(column(&runs, |r| r.compensation.result.as_deref())),
             Box::new(column(&runs, |r| ms(r.compensation.settled_at))),
+            Box::new(column(&runs, |r| r.compensation.revision)),
         ];
         params.extend(changes.iter().map(|param| &**param as &(dyn ToSql + Sync)));
         if self.locking {

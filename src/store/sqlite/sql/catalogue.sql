@@ -77,13 +77,13 @@ UPDATE types SET active = ?2, updated_at = ?3 WHERE id = ?1
 
 -- name: revisions
 SELECT number, digest, config, grants, default_delay, attempts, initial, max, concurrency, rate, created_at, created_by,
-    type_id
+    type_id, deleted_at
 FROM revisions
 ORDER BY type_id, number
 
 -- name: revision
 SELECT number, digest, config, grants, default_delay, attempts, initial, max, concurrency, rate, created_at, created_by,
-    type_id
+    type_id, deleted_at
 FROM revisions
 WHERE type_id = ?1 AND number = ?2
 
@@ -113,3 +113,35 @@ DELETE FROM pauses WHERE namespace_id = ?1 AND type_id = ?2
 
 -- name: delete_ended_pauses
 DELETE FROM pauses WHERE until <= ?1
+
+-- name: needed
+SELECT
+    (
+        SELECT count(*) FROM (
+            SELECT 1 FROM timers AS w INDEXED BY timers_by_revision
+            WHERE w.type_id = ?1 AND w.revision = ?2 AND w.state IN (0, 1, 6)
+            LIMIT ?3
+        )
+    ),
+    (
+        SELECT count(*) FROM (
+            SELECT 1 FROM compensations AS w INDEXED BY compensations_by_revision
+            WHERE w.type_id = ?1 AND w.revision = ?2 AND w.state IN (0, 1, 3)
+            LIMIT ?3
+        )
+    )
+
+-- name: delete_revision
+UPDATE revisions SET deleted_at = ?3 WHERE type_id = ?1 AND number = ?2
+
+-- name: plugin_revisions
+SELECT t.name, r.number, r.deleted_at, r.type_id
+FROM revisions AS r JOIN types AS t ON t.id = r.type_id
+WHERE t.namespace_id = ?1 AND r.digest = ?2
+ORDER BY t.name, r.number
+
+-- name: delete_plugin
+DELETE FROM plugins WHERE namespace_id = ?1 AND digest = ?2
+
+-- name: active_revision
+SELECT active FROM types WHERE id = ?1

@@ -39,7 +39,7 @@ SET state = ?3, attempt = ?4, run_at = ?5, last_error = ?6, result = ?7, settled
 WHERE n = ?1 AND fence = ?2 AND state = 1
 
 -- name: redrive
-UPDATE compensations SET state = 0, attempt = ?2, first_attempt = ?2, run_at = ?3, settled_at = NULL
+UPDATE compensations SET state = 0, attempt = ?2, first_attempt = ?2, run_at = ?3, settled_at = NULL, revision = ?4
 WHERE n = ?1 AND state = 3
 
 -- name: next_lane

@@ -96,3 +96,8 @@ SELECT run_at FROM timers INDEXED BY timers_by_type
 WHERE type_id = ?1 AND run_at >= ?2 AND run_at < ?3
 ORDER BY run_at
 LIMIT ?4
+
+-- name: payloads_under
+SELECT CASE WHEN pinned THEN NULL ELSE payload END FROM timers INDEXED BY timers_by_revision
+WHERE type_id = ?1 AND revision = ?2 AND state IN (0, 1, 6)
+LIMIT ?3

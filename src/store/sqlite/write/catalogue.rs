@@ -13,7 +13,7 @@ use crate::{
     store::{
         Result,
         admin::{
-            AdminAnswer, AdminOp, ApiKeyRow, NamespaceRow, PutPause, PutSealed, PutType, SealedKind, SealedRow,
+            AdminAnswer, AdminOp, ApiKeyRow, MAX_COUNTED, MAX_HOLDERS, NamespaceRow, PutPause, PutSealed, PutType, SealedKind, SealedRow,
             scope_key,
         },
         sqlite::{row, sql},
@@ -33,6 +33,10 @@ impl Writer<'_> {
             AdminOp::Activate { namespace_id, name, number } => self.activate(*namespace_id, name, *number),
             AdminOp::PutSealed(put) => self.put_sealed(put),
             AdminOp::DeleteSealed { namespace_id, kind, name } => self.delete_sealed(*namespace_id, *kind, name),
+            AdminOp::DeleteRevision { namespace_id, name, number } => {
+                self.delete_revision(*namespace_id, name, *number)
+            }
+            AdminOp::DeletePlugin { namespace_id, digest } => self.delete_plugin(*namespace_id, *digest),
         }
     }
 
@@ -163,11 +167,57 @@ impl Writer<'_> {
 
     fn activate(&mut self, namespace: NamespaceId, name: &Name, number: i64) -> Result<AdminAnswer> {
         let Some(row) = self.type_by_name(namespace, name)? else { return Ok(AdminAnswer::NotFound) };
-        let Some(revision) = self.revision(row.id, number)? else { return Ok(AdminAnswer::NotFound) };
+        let found = self.revision(row.id, number)?.filter(|r| r.deleted_at.is_none());
+        let Some(revision) = found else { return Ok(AdminAnswer::NotFound) };
         if row.active == number {
             return Ok(AdminAnswer::Type { row, revision, created: false });
         }
         self.activated(namespace, name, row.id, number, false)
+    }
+
+    fn delete_revision(&self, namespace: NamespaceId, name: &Name, number: i64) -> Result<AdminAnswer> {
+        let Some(row) = self.type_by_name(namespace, name)? else { return Ok(AdminAnswer::NotFound) };
+        let Some(revision) = self.revision(row.id, number)? else { return Ok(AdminAnswer::NotFound) };
+        if revision.deleted_at.is_some() {
+            return Ok(AdminAnswer::Deleted);
+        }
+        let active = row.active == number;
+        let (timers, compensations) = self.needed(row.id, number, MAX_COUNTED)?;
+        if active || timers + compensations > 0 {
+            return Ok(AdminAnswer::RevisionInUse { active, timers, compensations });
+        }
+        self.change("catalogue.delete_revision", params![row.id.0, number, self.now.as_millis()])?;
+        self.bump()?;
+        Ok(AdminAnswer::Deleted)
+    }
+
+    /// How many timers and compensations still need a revision, counted up to `most` each.
+    fn needed(&self, type_id: TypeId, number: i64, most: u64) -> Result<(u64, u64)> {
+        let counts = |r: &Row<'_>| Ok((r.get(0)?, r.get(1)?));
+        Ok(self.one("catalogue.needed", params![type_id.0, number, most], counts)?.unwrap_or_default())
+    }
+
+    fn delete_plugin(&self, namespace: NamespaceId, digest: Digest) -> Result<AdminAnswer> {
+        if self.plugin(namespace, digest)?.is_none() {
+            return Ok(AdminAnswer::NotFound);
+        }
+        let mut statement = self.conn.prepare_cached(sql::text("catalogue.plugin_revisions"))?;
+        let revisions = statement.query_map(params![namespace.0, digest.0], row::holder)?;
+        let mut holders = Vec::new();
+        for revision in revisions {
+            let (type_id, holder) = revision?;
+            if holders.len() < MAX_HOLDERS
+                && (holder.is_fresh(self.now) || self.needed(type_id, holder.number, 1)? != (0, 0))
+            {
+                holders.push(holder);
+            }
+        }
+        if !holders.is_empty() {
+            return Ok(AdminAnswer::PluginInUse(holders));
+        }
+        self.change("catalogue.delete_plugin", params![namespace.0, digest.0])?;
+        self.bump()?;
+        Ok(AdminAnswer::Deleted)
     }
 
     fn activated(

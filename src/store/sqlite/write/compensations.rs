@@ -136,8 +136,10 @@ impl Writer<'_> {
 
     fn send_back(&mut self, stored: StoredCompensation, redrive: &Redrive) -> Result<Compensation> {
         let StoredCompensation { n, timer, mut compensation } = stored;
-        let note = lane::send_back(&mut compensation, redrive, self.now);
-        if self.sql.redrive_compensation.execute(params![n, compensation.attempt, self.now.as_millis()])? != 1 {
+        let active = if redrive.to_active { self.active_revision(compensation.type_id)? } else { None };
+        let note = lane::send_back(&mut compensation, redrive, active, self.now);
+        let params = params![n, compensation.attempt, self.now.as_millis(), compensation.revision];
+        if self.sql.redrive_compensation.execute(params)? != 1 {
             return Err(interfered("the compensation"));
         }
         self.append(timer, note)?;
@@ -146,6 +148,11 @@ impl Writer<'_> {
 
     fn compensation(&mut self, id: CompensationId) -> Result<Option<StoredCompensation>> {
         Ok(self.sql.compensation_by_id.query_row([id.0.as_bytes()], row::compensation).optional()?)
+    }
+
+    fn active_revision(&self, type_id: TypeId) -> Result<Option<i64>> {
+        let mut statement = self.conn.prepare_cached(sql::text("catalogue.active_revision"))?;
+        Ok(statement.query_row([type_id.0], |row| row.get(0)).optional()?)
     }
 
     fn type_ids(&self, namespace: NamespaceId) -> Result<Vec<TypeId>> {

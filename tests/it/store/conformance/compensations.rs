@@ -37,7 +37,13 @@ fn dead() -> RunResult {
 }
 
 fn redrive(bed: &Bed, which: RedriveWhich) -> Redrive {
-    Redrive { namespace_id: bed.namespace, which, note: "the warehouse is back".into(), actor: "key:ops".into() }
+    Redrive {
+        namespace_id: bed.namespace,
+        which,
+        to_active: false,
+        note: "the warehouse is back".into(),
+        actor: "key:ops".into(),
+    }
 }
 
 pub async fn a_claimed_compensation_is_one_run_s_alone(bed: Bed) {

@@ -7,6 +7,7 @@ pub mod compensations;
 pub mod lists;
 pub mod races;
 pub mod registering;
+pub mod revisions;
 pub mod settling;
 pub mod tally;
 
@@ -73,6 +74,12 @@ macro_rules! conformance {
                 a_forecast_counts_what_runs_in_each_step,
                 rising_pages_are_the_falling_ones_turned_round,
                 keys_are_found_by_how_they_start,
+            ],
+            revisions: [
+                a_revision_is_deleted_once_nothing_needs_it,
+                a_plugin_is_deleted_once_no_revision_has_it,
+                a_redrive_may_go_to_the_active_revision,
+                what_stands_under_a_revision_is_read_up_to_a_bound,
             ],
             catalogue: [
                 the_catalogue_rises_with_each_change,

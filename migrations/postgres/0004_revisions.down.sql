@@ -1,0 +1,3 @@
+DROP INDEX compensations_by_revision;
+DROP INDEX timers_by_revision;
+ALTER TABLE revisions DROP COLUMN deleted_at;
