@@ -17,6 +17,7 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 
 use crate::{
+    costs::Costs,
     domain::{
         id::{Digest, NamespaceId, TypeId},
         plugin::{Manifest, PluginRow, Revision, TypeRow},
@@ -142,6 +143,7 @@ pub struct Catalog {
 }
 
 struct Inner {
+    costs: Costs,
     store: Store,
     host: Arc<dyn Host>,
     snapshot: RwLock<Arc<Snapshot>>,
@@ -154,6 +156,7 @@ impl Catalog {
     /// Reads everything and compiles every active revision.
     pub async fn load(store: Store, host: Arc<dyn Host>) -> Result<Self, Error> {
         let inner = Inner {
+            costs: Costs::default(),
             store,
             host,
             snapshot: RwLock::default(),
@@ -168,6 +171,11 @@ impl Catalog {
 
     pub fn snapshot(&self) -> Arc<Snapshot> {
         Arc::clone(&self.inner.snapshot.read())
+    }
+
+    /// What the calls of its plugins cost on this node.
+    pub fn costs(&self) -> &Costs {
+        &self.inner.costs
     }
 
     pub fn host(&self) -> &Arc<dyn Host> {

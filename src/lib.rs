@@ -10,6 +10,7 @@ pub mod clock;
 pub mod compensate;
 pub mod config;
 pub mod console;
+pub mod costs;
 pub mod delivery;
 pub mod demo_shop;
 pub mod dispatch;

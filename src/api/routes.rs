@@ -4,7 +4,7 @@ use utoipa::OpenApi as _;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
-    Api, compensations, datasources, document, forecast, health, keys, me, namespaces, pages, pauses, plugins, secrets,
+    Api, breakers, compensations, datasources, document, forecast, health, keys, me, namespaces, pages, pauses, plugins, secrets,
     stats, timers, types,
 };
 
@@ -33,6 +33,7 @@ pub(super) fn all() -> OpenApiRouter<Api> {
         .routes(routes!(types::list_types))
         .routes(routes!(types::put_type, types::get_type))
         .routes(routes!(types::list_revisions))
+        .routes(routes!(types::get_type_costs))
         .routes(routes!(types::delete_revision))
         .routes(routes!(types::activate_revision))
         .routes(routes!(types::dry_run_type))
@@ -63,6 +64,7 @@ pub(super) fn all() -> OpenApiRouter<Api> {
         // Operations and pages
         .routes(routes!(stats::get_stats))
         .routes(routes!(forecast::get_forecast))
+        .routes(routes!(breakers::list_breakers))
         .routes(routes!(health::get_health))
         .routes(routes!(health::get_readiness))
         .routes(routes!(pages::get_metrics))

@@ -155,6 +155,9 @@ pub struct Redrive {
     /// How many at most
     #[arg(long, value_name = "N")]
     limit: Option<u32>,
+    /// Which revision carries it out: that which decided it, or the active one, for a plugin that was mended
+    #[arg(long, value_name = "WHICH", value_parser = ["decided", "active"])]
+    revision: Option<String>,
     #[command(flatten)]
     connect: Connect,
 }
@@ -166,6 +169,7 @@ impl Redrive {
         }
         let client = self.connect.client()?;
         let mut body = Map::from_iter([("note".to_owned(), json!(self.note))]);
+        body.extend(self.revision.map(|which| ("revision".to_owned(), which.into())));
         if let Some(id) = self.id {
             let row: Row = client.post(&format!("v1/compensations/{}/redrive", segment(&id)), &body).await?;
             return out.show(&row, describe);

@@ -12,6 +12,7 @@ use crate::{
         backoff::RetryPolicy,
         compensation::{Compensation, CompensationState, RunResult},
         decision::{CompensationTask, Failure, FailureClass},
+        plugin::Export,
         time::{DurationMs, Timestamp},
     },
     plugin::{LogLine, Run},
@@ -75,6 +76,9 @@ impl Engine {
             }
         };
         histogram!("lapse_compensation_process_seconds", &labels(&task)).record(started.elapsed().as_secs_f64());
+        if let Some(entry) = snapshot.by_id(compensation.type_id) {
+            self.catalog.costs().record(&entry.row, compensation.revision, Export::Compensate, &run.cost);
+        }
         let detail = detail(&compensation, &run);
         let policy = RetryPolicy { attempts: self.config.attempts, initial: self.config.initial, max: self.config.max };
         let result = match (run.result, run.deferred) {

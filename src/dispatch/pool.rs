@@ -16,7 +16,7 @@ use super::{
     meter::{Left, Meter},
     run::{self, Decided},
 };
-use crate::domain::{time::DurationMs, timer::State};
+use crate::domain::{plugin::Export, time::DurationMs, timer::State};
 
 /// How long a thread stays with one batch.
 const SLICE: Duration = Duration::from_millis(10);
@@ -83,6 +83,8 @@ fn decide(engine: &Engine, job: &Job) -> Decided {
     // The host keeps a plugin's traps to itself; a fault of the host's own must not cost a thread of the pool.
     let run = catch_unwind(AssertUnwindSafe(|| job.ready.plugin.decide(&expiry))).unwrap_or_else(|_| run::host_fault());
     Meter::consumed(job);
+    let (of, revision) = (&job.entry.row, job.ready.revision.number);
+    engine.catalog.costs().record(of, revision, Export::OnExpire, &run.cost);
     Decided::new(job, &expiry, run, &engine.catalog.snapshot(), engine.clock.now()).started_at(started)
 }
 

@@ -11,6 +11,7 @@ use crate::{
     domain::{
         decision::{Decision, Expiry, Failure, FailureClass},
         id::TypeId,
+        plugin::Export,
         time::Timestamp,
         timer::State,
     },
@@ -115,6 +116,8 @@ impl Engine {
             }
         };
         Meter::consumed(&job);
+        let (of, revision) = (&job.entry.row, job.ready.revision.number);
+        self.catalog.costs().record(of, revision, Export::OnExpire, &run.cost);
         let decided = Decided::new(&job, &expiry, run, &self.catalog.snapshot(), self.clock.now()).started_at(started);
         running.timed_out = Some(decided.timed_out());
         self.settle(job, decided).await;

@@ -39,6 +39,7 @@ pub struct CallState {
     counters: Vec<CounterSpec>,
     denied: Vec<String>,
     host_calls: u32,
+    http_calls: u32,
 }
 
 impl CallState {
@@ -60,6 +61,12 @@ impl CallState {
         {
             self.counters.push(CounterSpec { name, value });
         }
+    }
+
+    /// The same for one that asks for a request.
+    pub fn count_http_call(&mut self) -> bool {
+        self.http_calls = self.http_calls.saturating_add(1);
+        self.count_host_call()
     }
 
     /// Keeps what was refused, for the caller to see.
@@ -173,6 +180,7 @@ impl Call {
             counters: Vec::new(),
             denied: Vec::new(),
             host_calls: 0,
+            http_calls: 0,
             limits,
         };
         let crossing = state.limits.crossing_bytes();
@@ -219,6 +227,7 @@ impl Call {
             cpu_us: u64::try_from(cpu.as_micros()).unwrap_or(u64::MAX),
             memory_bytes: state.limiter.peak_bytes(),
             host_calls: state.host_calls,
+            http_calls: state.http_calls,
         };
         let (logs, gate) = (state.log.take_lines(), state.gate);
         Trail { logs, denied: state.denied, counters: state.counters, cost, gate }

@@ -103,6 +103,15 @@ pub struct Cost {
     /// The most linear memory that was in use.
     pub memory_bytes: u64,
     pub host_calls: u32,
+    /// Those of them that asked for a request; the others asked for a batch of statements.
+    #[serde(default)]
+    pub http_calls: u32,
+}
+
+impl Cost {
+    pub fn sql_calls(&self) -> u32 {
+        self.host_calls.saturating_sub(self.http_calls)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -9,6 +9,7 @@ mod cli;
 mod clock;
 mod cluster;
 mod console;
+mod costs;
 mod delivery;
 mod domain;
 mod engine;

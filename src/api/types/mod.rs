@@ -1,10 +1,12 @@
 //! Timer types: a plugin with its configuration and rights, in immutable revisions.
 
 mod check;
+mod costs;
 mod dry_run;
 mod revisions;
 mod view;
 
+pub(super) use self::costs::*;
 pub(super) use self::dry_run::*;
 pub(super) use self::revisions::*;
 pub(super) use self::view::{RetryPolicy, Revision, RevisionPage, Type, TypePage};

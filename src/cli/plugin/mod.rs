@@ -3,6 +3,7 @@
 mod build;
 mod check;
 pub mod decision;
+mod delete;
 mod new;
 mod push;
 mod samples;
@@ -24,6 +25,8 @@ pub enum Plugin {
     Push(push::Push),
     /// List the uploaded plugins
     List(push::List),
+    /// Delete a plugin that no revision uses
+    Delete(delete::Delete),
 }
 
 impl Plugin {
@@ -34,6 +37,7 @@ impl Plugin {
             Self::Check(check) => check.run(out).await,
             Self::Push(push) => push.run(out).await,
             Self::List(list) => list.run(out).await,
+            Self::Delete(delete) => delete.run(out).await,
         }
     }
 }

@@ -71,7 +71,7 @@ impl Gateway {
 
 /// The answer to a request by a call that may make none.
 pub fn refuse(state: &mut CallState, request: &Request) -> HttpError {
-    if !state.count_host_call() {
+    if !state.count_http_call() {
         return HttpError::TooManyCalls;
     }
     match outgoing::check_url(&request.url) {
@@ -127,7 +127,7 @@ async fn send_with(
     mut request: Request,
     secrets: Vec<SecretHeader>,
 ) -> Result<Response, HttpError> {
-    if !state.count_host_call() {
+    if !state.count_http_call() {
         return Err(HttpError::TooManyCalls);
     }
     let secret_names = put_in(state, session, &mut request, secrets).await?;

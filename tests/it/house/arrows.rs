@@ -22,11 +22,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("plugin", &["breaker", "schema", "sql"]),
     ("vault", &["plugin", "sql", "store"]),
     ("delivery", &["clock"]),
-    ("catalog", &["plugin", "schema", "store"]),
+    ("catalog", &["costs", "plugin", "schema", "store"]),
+    ("costs", &["clock", "plugin"]),
     ("stats", &["clock", "store"]),
     ("dispatch", &["catalog", "clock", "delivery", "plugin", "schema", "stats", "store"]),
     ("compensate", &["catalog", "clock", "plugin", "stats", "store"]),
-    ("api", &["breaker", "catalog", "clock", "plugin", "schema", "sql", "stats", "store", "vault"]),
+    ("api", &["breaker", "catalog", "clock", "costs", "plugin", "schema", "sql", "stats", "store", "vault"]),
     (
         "app",
         &[
@@ -55,6 +56,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "breaker",
             "client",
             "clock",
+            "costs",
             "delivery",
             "demo_shop",
             "plugin",

@@ -93,7 +93,7 @@ fn run<T>(result: Result<T, Failure>) -> Run<T> {
         logs: vec![LogLine { level: "info".to_owned(), message: "deciding".to_owned() }],
         denied: vec!["http is denied".to_owned()],
         counters: Vec::new(),
-        cost: Cost { cpu_us: 12, memory_bytes: 65_536, host_calls: 1 },
+        cost: Cost { cpu_us: 12, memory_bytes: 65_536, host_calls: 1, http_calls: 1 },
         deferred: None,
     }
 }

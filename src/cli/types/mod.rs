@@ -1,5 +1,7 @@
 //! `lapse type`.
 
+mod revisions;
+
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
@@ -25,6 +27,14 @@ pub enum Types {
     /// Show one timer type
     Show(Show),
     DryRun(DryRun),
+    /// List a type's revisions
+    Revisions(revisions::Revisions),
+    /// Make a revision the active one, or roll back to it
+    Activate(revisions::Activate),
+    /// Delete a revision that nothing needs
+    DeleteRevision(revisions::DeleteRevision),
+    /// Show what a type's calls cost
+    Costs(revisions::Costs),
 }
 
 impl Types {
@@ -33,6 +43,10 @@ impl Types {
             Self::List(list) => list.run(out).await,
             Self::Show(show) => show.run(out).await,
             Self::DryRun(dry_run) => dry_run.run(out).await,
+            Self::Revisions(revisions) => revisions.run(out).await,
+            Self::Activate(activate) => activate.run(out).await,
+            Self::DeleteRevision(delete) => delete.run(out).await,
+            Self::Costs(costs) => costs.run(out).await,
         }
     }
 }
