@@ -117,7 +117,7 @@ pub struct RedriveRequest {
     /// Which revision carries it out: `decided`, that which decided it (the default), or `active`, the type's active one,
     /// for a plugin that was mended since.
     #[serde(default, deserialize_with = "given")]
-    #[schema(inline, nullable = false)]
+    #[schema(nullable = false)]
     revision: Option<RedriveRevision>,
 }
 
@@ -145,7 +145,7 @@ pub struct RedriveManyRequest {
     /// Which revision carries them out: `decided`, that which decided each (the default), or `active`, the type's active
     /// one, for a plugin that was mended since.
     #[serde(default, deserialize_with = "given")]
-    #[schema(inline, nullable = false)]
+    #[schema(nullable = false)]
     revision: Option<RedriveRevision>,
 }
 

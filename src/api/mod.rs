@@ -9,7 +9,6 @@
 //! call up there by the operation's id in the document, so that a route without an entry is refused.
 
 mod auth;
-mod breakers;
 mod compensations;
 mod cursor;
 mod datasources;

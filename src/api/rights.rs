@@ -53,7 +53,6 @@ const RIGHTS: &[(&str, Access)] = &[
     ("activate_revision", PUBLISH),
     ("delete_revision", PUBLISH),
     ("get_type_costs", READ),
-    ("list_breakers", READ),
     ("dry_run_type", PUBLISH),
     ("pause_type", OPERATE),
     ("resume_type", OPERATE),

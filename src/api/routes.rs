@@ -4,7 +4,7 @@ use utoipa::OpenApi as _;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
-    Api, breakers, compensations, datasources, document, forecast, health, keys, me, namespaces, pages, pauses, plugins, secrets,
+    Api, compensations, datasources, document, forecast, health, keys, me, namespaces, pages, pauses, plugins, secrets,
     stats, timers, types,
 };
 
@@ -64,7 +64,6 @@ pub(super) fn all() -> OpenApiRouter<Api> {
         // Operations and pages
         .routes(routes!(stats::get_stats))
         .routes(routes!(forecast::get_forecast))
-        .routes(routes!(breakers::list_breakers))
         .routes(routes!(health::get_health))
         .routes(routes!(health::get_readiness))
         .routes(routes!(pages::get_metrics))

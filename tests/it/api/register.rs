@@ -22,7 +22,8 @@ async fn a_timer_is_registered_once_and_found_by_id_and_key() {
         json!({
             "id": id, "namespace": "default", "type": "order-timeout", "key": "A17", "state": "scheduled",
             "payload": order("A17"), "due_at": "2026-03-01T12:01:30.000Z", "run_at": "2026-03-01T12:01:30.000Z",
-            "expired": false, "attempt": 1, "version": 1, "revision": 1, "labels": {"shop": "main"}, "created_at": NOON
+            "expired": false, "attempt": 1, "version": 1, "revision": 1, "runs": {"revision": 1, "why": "active"},
+            "labels": {"shop": "main"}, "created_at": NOON
         })
     );
 

@@ -47,7 +47,6 @@ const EXPECTED: &[(&str, &str)] = &[
     ("activate_revision", PUBLISHERS),
     ("delete_revision", PUBLISHERS),
     ("get_type_costs", ALL),
-    ("list_breakers", ALL),
     ("dry_run_type", PUBLISHERS),
     ("pause_type", OPERATORS),
     ("resume_type", OPERATORS),
