@@ -9,6 +9,7 @@ mod key;
 mod near;
 mod nodes;
 mod place;
+mod serve;
 
 use std::{
     net::SocketAddr,
@@ -222,7 +223,9 @@ impl App {
             metrics,
         };
         let api_stop = Arc::new(Notify::new());
-        let api = serve(listener, api_params, Arc::clone(&api_stop));
+        let router = console::before(api::router(api_params));
+        let head_within = config.server.header_timeout.as_std();
+        let api = serve::serve(listener, router, head_within, Arc::clone(&api_stop));
         tracing::info!(
             server.address = %address,
             store.database = place.name,
@@ -353,16 +356,6 @@ fn refresh_pauses(catalog: Catalog, store: &Store) -> JoinHandle<()> {
             if let Err(error) = catalog.refresh_pauses().await {
                 tracing::warn!(%error, "the pauses could not be read; those before stay in force");
             }
-        }
-    })
-}
-
-fn serve(listener: TcpListener, params: ApiParams, stop: Arc<Notify>) -> JoinHandle<()> {
-    let router = console::before(api::router(params));
-    tokio::spawn(async move {
-        let served = axum::serve(listener, router).with_graceful_shutdown(async move { stop.notified().await }).await;
-        if let Err(error) = served {
-            tracing::error!(%error, "the API has stopped serving");
         }
     })
 }

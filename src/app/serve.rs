@@ -23,12 +23,7 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 
 /// Serves until `stop`; then answers what was asked and ends. `head_within` is the time that the head of a request may
 /// take, from when the connection is ready for it.
-pub(super) fn serve(
-    listener: TcpListener,
-    router: Router,
-    head_within: Duration,
-    stop: Arc<Notify>,
-) -> JoinHandle<()> {
+pub(super) fn serve(listener: TcpListener, router: Router, head_within: Duration, stop: Arc<Notify>) -> JoinHandle<()> {
     tokio::spawn(async move {
         let mut builder = Builder::new(TokioExecutor::new());
         builder.http1().timer(TokioTimer::new()).header_read_timeout(head_within);

@@ -22,6 +22,7 @@ mod places;
 mod run;
 
 use std::{
+    collections::HashSet,
     sync::{Arc, Weak},
     time::{Duration, Instant},
 };
@@ -186,19 +187,10 @@ async fn watch(engine: Arc<Engine>) {
 
 /// Sets the gauges of what is pending.
 async fn count(engine: Arc<Engine>) {
+    let mut shown = HashSet::new();
     loop {
-        match engine.store.read().compensation_counts(COUNT_TO).await {
-            Ok((pending, running, dead)) => {
-                #[expect(clippy::cast_precision_loss, reason = "counted up to a bound far below 2^52")]
-                for (name, n) in [
-                    ("lapse_compensation_pending", pending),
-                    ("lapse_compensation_running", running),
-                    ("lapse_compensation_dead", dead),
-                ] {
-                    metrics::gauge!(name).set(n as f64);
-                }
-            }
-            Err(error) => tracing::debug!(%error, "compensations cannot be counted"),
+        if let Err(error) = engine.count(&mut shown).await {
+            tracing::debug!(%error, "compensations cannot be counted");
         }
         let next = Instant::now() + COUNT_EVERY.as_std();
         tokio::select! {
@@ -209,6 +201,31 @@ async fn count(engine: Arc<Engine>) {
 }
 
 impl Engine {
+    /// Sets the gauges of every type that has something to show, or had when this was done last.
+    async fn count(&self, shown: &mut HashSet<TypeId>) -> crate::store::Result<()> {
+        let snapshot = self.catalog.snapshot();
+        let rows = &snapshot.catalogue.types;
+        let types: Vec<TypeId> = rows.iter().map(|row| row.id).collect();
+        let mut all = Vec::new();
+        for (name, state) in [
+            ("lapse_compensation_pending", CompensationState::Pending),
+            ("lapse_compensation_running", CompensationState::Running),
+            ("lapse_compensation_dead", CompensationState::Dead),
+        ] {
+            let counts = self.store.read().compensations_by_type(types.clone(), state, COUNT_TO).await?;
+            shown.extend(counts.keys());
+            all.push((name, counts));
+        }
+        for row in rows.iter().filter(|row| shown.contains(&row.id)) {
+            let labels = [("namespace", row.namespace.to_string()), ("type", row.name.to_string())];
+            for (name, counts) in &all {
+                #[expect(clippy::cast_precision_loss, reason = "counted up to a bound far below 2^52")]
+                metrics::gauge!(*name, &labels).set(counts.get(&row.id).copied().unwrap_or(0) as f64);
+            }
+        }
+        Ok(())
+    }
+
     /// Wakes the lanes that are due, and notes the next instant at which one will be.
     async fn look(&self, now: Timestamp) -> crate::store::Result<()> {
         for (type_id, kind) in self.store.read().compensation_lanes(now).await? {

@@ -48,6 +48,7 @@ pub(super) fn accept(setting: &str, default: &Value) -> Accept {
         "server.listen" => Accept::Address,
         "server.rate_limit" => Accept::Count(0, 1_000_000),
         "server.firing_wait" => Accept::Duration(0, MINUTE),
+        "server.header_timeout" => Accept::Duration(100, HOUR),
         "server.drain" => Accept::Duration(SECOND, HOUR),
         "store.data" => Accept::Path,
         "store.database" => Accept::Postgres,

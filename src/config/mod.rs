@@ -38,6 +38,8 @@ pub struct Server {
     pub listen: SocketAddr,
     /// Requests that one API key may make in a second; 0 for no limit.
     pub rate_limit: u32,
+    /// How long the head of a request may take, from when its connection is ready for it.
+    pub header_timeout: DurationMs,
     /// How long resolve and cancel wait for a decision that is under way.
     pub firing_wait: DurationMs,
     /// How long a stop may take before what still runs is left to its lease.

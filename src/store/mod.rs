@@ -21,12 +21,12 @@ mod register;
 pub mod sqlite;
 mod transition;
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
 
 use crate::domain::{
-    compensation::Compensation,
+    compensation::{Compensation, CompensationState},
     id::{CompensationId, Name, NamespaceId, TimerId, TimerKey, TypeId},
     pause::Pauses,
     time::Timestamp,
@@ -111,6 +111,15 @@ pub trait Driver: Send + Sync + 'static {
     async fn compensations(&self, query: CompensationQuery) -> Result<Page<Compensation>>;
     /// How many compensations stand in `(pending, running, dead)`; counted up to `cap` each.
     async fn compensation_counts(&self, cap: u64) -> Result<(u64, u64, u64)>;
+
+    /// How many compensations of each of these types stand in a state, those types left out that have none. What is
+    /// counted ends at `cap` over all of them.
+    async fn compensations_by_type(
+        &self,
+        types: Vec<TypeId>,
+        state: CompensationState,
+        cap: u64,
+    ) -> Result<BTreeMap<TypeId, u64>>;
 
     /// Payloads of timers that are not final and that were registered under a revision, at most `limit`; of a pinned one,
     /// none.

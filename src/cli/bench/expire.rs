@@ -69,17 +69,17 @@ struct Report {
 
 /// The span in which the timers are due.
 #[derive(Clone, Copy)]
-struct Span {
-    from: Timestamp,
-    until: Timestamp,
+pub(super) struct Span {
+    pub from: Timestamp,
+    pub until: Timestamp,
 }
 
 #[derive(Default)]
-struct Found {
+pub(super) struct Found {
     closed: u64,
     otherwise: u64,
-    unsettled: u64,
-    early: u64,
+    pub unsettled: u64,
+    pub early: u64,
     first: Option<Timestamp>,
     last: Option<Timestamp>,
 }
@@ -127,7 +127,7 @@ impl Expire {
     }
 }
 
-async fn look(run: &Run, span: Span) -> Result<(Times, Found)> {
+pub(super) async fn look(run: &Run, span: Span) -> Result<(Times, Found)> {
     let mut times = Times::new();
     let mut found = Found::default();
     run.read(span.from, span.until, |_, timer| {

@@ -2,6 +2,7 @@
 
 mod expire;
 mod measure;
+mod neighbours;
 mod race;
 mod register;
 mod work;
@@ -16,6 +17,7 @@ pub enum Bench {
     Register(register::Register),
     Expire(expire::Expire),
     Race(race::Race),
+    Neighbours(neighbours::Neighbours),
 }
 
 impl Bench {
@@ -24,6 +26,7 @@ impl Bench {
             Self::Register(register) => register.run(out).await,
             Self::Expire(expire) => expire.run(out).await,
             Self::Race(race) => race.run(out).await,
+            Self::Neighbours(neighbours) => neighbours.run(out).await,
         }
     }
 }

@@ -17,7 +17,12 @@ mod sql;
 mod tally;
 mod write;
 
-use std::{collections::HashSet, future::Future, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashSet},
+    future::Future,
+    sync::Arc,
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use parking_lot::RwLock;
@@ -39,7 +44,7 @@ use crate::{
     clock::{SharedClock, StoreClock},
     domain::{
         audit::Chain,
-        compensation::Compensation,
+        compensation::{Compensation, CompensationState},
         id::{CompensationId, Digest, Name, NamespaceId, SHARDS, TimerId, TimerKey, TypeId},
         pause::Pauses,
         time::{DurationMs, Timestamp},
@@ -348,6 +353,16 @@ impl Driver for Postgres {
 
     async fn compensation_counts(&self, cap: u64) -> Result<(u64, u64, u64)> {
         self.read(&self.api, |conn| async move { read::compensation_counts(&conn, cap).await }).await
+    }
+
+    async fn compensations_by_type(
+        &self,
+        types: Vec<TypeId>,
+        state: CompensationState,
+        cap: u64,
+    ) -> Result<BTreeMap<TypeId, u64>> {
+        let types = &types;
+        self.read(&self.api, |conn| async move { tally::compensations(&conn, types, state, cap).await }).await
     }
 
     async fn payloads_under(&self, type_id: TypeId, revision: i64, limit: usize) -> Result<Vec<Option<String>>> {

@@ -1,5 +1,7 @@
 //! Counts and looks ahead, from the indexes, each up to a bound.
 
+use std::collections::BTreeMap;
+
 use tokio_postgres::types::ToSql;
 
 use super::{
@@ -55,6 +57,22 @@ pub(super) async fn tally(conn: &Conn, query: &TallyQuery) -> Result<Tally, Faul
         dead_by_type: dead.into_iter().collect(),
         oldest_dead_at: oldest_dead_at.flatten(),
     })
+}
+
+pub(super) async fn compensations(
+    conn: &Conn,
+    types: &[TypeId],
+    state: CompensationState,
+    cap: u64,
+) -> Result<BTreeMap<TypeId, u64>, Fault> {
+    let types: Vec<i64> = types.iter().take(MAX_TYPES).map(|t| t.0).collect();
+    let states = vec![row::code(state.code())];
+    let cap = i64::try_from(cap).unwrap_or(i64::MAX);
+    let params: [&(dyn ToSql + Sync); 3] = [&types, &states, &cap];
+    let counted = all(conn, "compensations.count_by_type", &params, |r| {
+        Ok((TypeId(row::get(r, 0)?), u64::try_from(row::get::<i64>(r, 1)?).unwrap_or(0)))
+    });
+    Ok(counted.await?.into_iter().collect())
 }
 
 pub(super) async fn forecast(conn: &Conn, query: &ForecastQuery) -> Result<Vec<Upcoming>, Fault> {

@@ -21,6 +21,7 @@ mod tally;
 mod write;
 
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -48,7 +49,7 @@ use crate::{
     clock::SharedClock,
     domain::{
         audit::Chain,
-        compensation::Compensation,
+        compensation::{Compensation, CompensationState},
         id::{CompensationId, Digest, Name, NamespaceId, SHARDS, TimerId, TimerKey, TypeId},
         pause::Pauses,
         time::Timestamp,
@@ -317,6 +318,15 @@ impl Driver for Sqlite {
 
     async fn compensation_counts(&self, cap: u64) -> Result<(u64, u64, u64)> {
         self.api.run(move |conn| read::compensation_counts(conn, cap)).await
+    }
+
+    async fn compensations_by_type(
+        &self,
+        types: Vec<TypeId>,
+        state: CompensationState,
+        cap: u64,
+    ) -> Result<BTreeMap<TypeId, u64>> {
+        self.api.run(move |conn| tally::compensations(conn, &types, state, cap)).await
     }
 
     async fn payloads_under(&self, type_id: TypeId, revision: i64, limit: usize) -> Result<Vec<Option<String>>> {

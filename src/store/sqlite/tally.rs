@@ -1,5 +1,7 @@
 //! Counts and looks ahead, from the indexes alone, each up to a bound.
 
+use std::collections::BTreeMap;
+
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{row, sql};
@@ -57,6 +59,24 @@ pub(super) fn tally(conn: &mut Connection, query: &TallyQuery) -> Result<Tally> 
         tally.oldest_dead_at = tally.oldest_dead_at.into_iter().chain(at).min();
     }
     Ok(tally)
+}
+
+pub(super) fn compensations(
+    conn: &mut Connection,
+    types: &[TypeId],
+    state: CompensationState,
+    cap: u64,
+) -> Result<BTreeMap<TypeId, u64>> {
+    let mut count = conn.prepare_cached(sql::text("compensations.count_of_type"))?;
+    let (mut counted, mut left) = (BTreeMap::new(), cap);
+    for type_id in types.iter().take(MAX_TYPES) {
+        let n: u64 = count.query_row(params![state.code(), type_id.0, left], |r| r.get(0))?;
+        if n > 0 {
+            counted.insert(*type_id, n);
+            left -= n;
+        }
+    }
+    Ok(counted)
 }
 
 pub(super) fn forecast(conn: &mut Connection, query: &ForecastQuery) -> Result<Vec<Upcoming>> {

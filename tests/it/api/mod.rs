@@ -19,5 +19,6 @@ mod register;
 mod revisions;
 mod rights;
 mod secrets;
+mod slow;
 mod stats;
 mod types;

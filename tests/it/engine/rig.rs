@@ -334,6 +334,11 @@ impl Rig {
     }
 
     pub async fn without_engine(setup: Setup) -> Self {
+        Self::on_host(setup, |_| None).await
+    }
+
+    /// On another host than that of the scripts, if one is made.
+    pub async fn on_host(setup: Setup, other: impl FnOnce(Arc<ManualClock>) -> Option<Arc<dyn Host>>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let clock = ManualClock::new(at(0));
         let store_clock = match setup.store_behind {
@@ -358,7 +363,8 @@ impl Rig {
             refuse_loads: Mutex::new(false),
             before_compensating: Arc::default(),
         });
-        let catalog = Catalog::load(store.clone(), host.clone()).await.unwrap();
+        let used = other(clock.clone()).unwrap_or_else(|| host.clone());
+        let catalog = Catalog::load(store.clone(), used).await.unwrap();
         Self {
             clock,
             store_clock,

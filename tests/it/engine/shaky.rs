@@ -1,11 +1,14 @@
 //! A driver that can be told to fail: before it writes, or after.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
 
 use async_trait::async_trait;
 use lapse::{
     domain::{
-        compensation::Compensation,
+        compensation::{Compensation, CompensationState},
         id::{CompensationId, Digest, Name, NamespaceId, TimerId, TimerKey, TypeId},
         pause::Pauses,
         time::Timestamp,
@@ -115,6 +118,14 @@ impl Driver for Shaky {
     }
     async fn compensation_counts(&self, cap: u64) -> Result<(u64, u64, u64)> {
         self.inner.compensation_counts(cap).await
+    }
+    async fn compensations_by_type(
+        &self,
+        types: Vec<TypeId>,
+        state: CompensationState,
+        cap: u64,
+    ) -> Result<BTreeMap<TypeId, u64>> {
+        self.inner.compensations_by_type(types, state, cap).await
     }
     async fn payloads_under(&self, type_id: TypeId, revision: i64, limit: usize) -> Result<Vec<Option<String>>> {
         self.inner.payloads_under(type_id, revision, limit).await

@@ -100,6 +100,26 @@ async fn more_functions_than_any_plugin_has_are_refused() {
     assert!(said.contains("functions"), "{said}");
 }
 
+/// As many as an interpreter has, and no plugin of our world: it is found out within the bounds of a compilation, and the
+/// host goes on.
+#[tokio::test]
+async fn a_hundred_thousand_functions_do_the_host_no_harm() {
+    let host = host_with(&settings(), None);
+    let functions = "(func (result i32) i32.const 7)".repeat(100_000);
+    let bytes = wat::parse_str(format!("(component (core module $m {functions}) (core instance (instantiate $m)))"));
+    let (kind, said) = said(host.inspect(bytes.unwrap().into()).await);
+    assert!(kind == "invalid" || kind == "over_limit", "{kind}: {said}");
+    assert!(host.inspect(component("order-timeout")).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_thousand_core_instances_are_refused() {
+    let instances = "(core instance (instantiate $m))".repeat(1_000);
+    let (kind, said) = refused(wat::parse_str(format!("(component (core module $m) {instances})")).unwrap()).await;
+    assert_eq!(kind, "over_limit");
+    assert!(said.contains("instances"), "{said}");
+}
+
 /// Thirty components, each of which instantiates the one before it twice: a billion instances, in a few hundred bytes.
 #[tokio::test]
 async fn instances_that_multiply_are_refused() {

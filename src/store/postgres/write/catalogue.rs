@@ -13,8 +13,8 @@ use crate::{
     },
     store::{
         admin::{
-            AdminAnswer, AdminOp, ApiKeyRow, MAX_COUNTED, MAX_HOLDERS, NamespaceRow, PutPause, PutSealed, PutType, SealedKind, SealedRow,
-            scope_key,
+            AdminAnswer, AdminOp, ApiKeyRow, MAX_COUNTED, MAX_HOLDERS, NamespaceRow, PutPause, PutSealed, PutType,
+            SealedKind, SealedRow, scope_key,
         },
         postgres::{
             error::Fault,
