@@ -87,7 +87,7 @@ impl From<Summary> for CallCosts {
 
 /// Shows what a type's calls cost: CPU time, memory and host calls.
 ///
-/// By revision and export, on the node that answers and since it started; the metrics `lapse_plugin_*` have the same over
+/// By revision and export, on the node that answers and since it started; the metrics `lapse_plugin_cpu_seconds` and its like have the same over
 /// time and nodes.
 #[utoipa::path(
     get, path = "/v1/types/{type}/costs", operation_id = "get_type_costs", tag = "types",
