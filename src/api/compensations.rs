@@ -1,5 +1,7 @@
 //! Compensations: what was decided to be done elsewhere, and the repair of what could not be.
 
+use std::collections::BTreeSet;
+
 use axum::{Json, extract::State};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -59,6 +61,10 @@ pub struct Compensation {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     last_error: Option<Failure>,
+    /// The last downstream that the latest failed attempt turned to: `HOST:PORT`, or `sql:NAME`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    host: Option<String>,
     /// What the plugin answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Value>, nullable = false)]
@@ -121,11 +127,15 @@ pub struct RedriveRequest {
     revision: Option<RedriveRevision>,
 }
 
-/// Which dead compensations are sent back to their lanes, and why.
+/// Which dead compensations are sent back to their lanes, and why: those named, or those that fit.
 #[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"type": "order-timeout", "kind": "release_inventory", "note": "the inventory service is back"}))]
 pub struct RedriveManyRequest {
+    /// These, and no others; at most 500, and without `type`, `kind` and `limit`.
+    #[serde(default, deserialize_with = "given")]
+    #[schema(value_type = Option<Vec<String>>, max_items = 500, nullable = false)]
+    ids: Option<Vec<Uuid>>,
     /// Of timers of this type; of all types if left out.
     #[serde(default, deserialize_with = "given")]
     #[schema(nullable = false)]
@@ -154,6 +164,8 @@ pub struct RedriveManyRequest {
 pub struct RedriveResult {
     /// How many were sent back.
     count: usize,
+    /// How many of those named were not dead any more, or are not there.
+    skipped: usize,
     /// Whether others that fit are left: call again.
     more: bool,
 }
@@ -171,6 +183,7 @@ impl Inner {
             state: row.state.into(),
             attempt: row.attempt,
             run_at: row.run_at,
+            host: row.last_error.as_ref().and_then(|f| f.host.clone()),
             last_error: row.last_error.map(Into::into),
             result: row.result.map(Raw::of),
             revision: row.revision,
@@ -267,6 +280,13 @@ pub async fn redrive_compensations(
     caller: Caller,
     OptionalJson(request): OptionalJson<RedriveManyRequest>,
 ) -> Result<Json<RedriveResult>> {
+    if let Some(ids) = &request.ids {
+        if request.r#type.is_some() || request.kind.is_some() || request.limit.is_some() {
+            return Err(Error::at(Code::Malformed, "/ids", "give ids, or type, kind and limit, not both"));
+        }
+        let ids: BTreeSet<CompensationId> = ids.iter().copied().map(CompensationId).collect();
+        return api.redrive_named(caller, ids, request.note, request.revision).await.map(Json);
+    }
     let limit = match request.limit.unwrap_or(MAX_REDRIVE) {
         n @ 1..=MAX_REDRIVE => n as usize,
         n => return Err(Error::at(Code::PayloadInvalid, "/limit", format!("1 to {MAX_REDRIVE}, not {n}"))),
@@ -282,12 +302,32 @@ pub async fn redrive_compensations(
     let kind = request.kind.as_deref().map(str::parse::<Name>).transpose();
     let kind = kind.map_err(|e| Error::at(Code::PayloadInvalid, "/kind", e.to_string()))?;
     match api.redrive(caller, RedriveWhich::Filter { type_id, kind, limit }, request.note, request.revision).await? {
-        Redriven::Many { count, more } => Ok(Json(RedriveResult { count, more })),
+        Redriven::Many { count, more } => Ok(Json(RedriveResult { count, skipped: 0, more })),
         other => Err(Error::internal(format!("the store answered a redrive of many with {other:?}"))),
     }
 }
 
 impl Inner {
+    /// Each by itself; the store writes them together.
+    async fn redrive_named(
+        &self,
+        caller: Caller,
+        ids: BTreeSet<CompensationId>,
+        note: Option<String>,
+        revision: Option<RedriveRevision>,
+    ) -> Result<RedriveResult> {
+        if ids.is_empty() || ids.len() > MAX_REDRIVE as usize {
+            let detail = format!("1 to {MAX_REDRIVE} ids, not {}", ids.len());
+            return Err(Error::at(Code::PayloadInvalid, "/ids", detail));
+        }
+        let each = ids.iter().map(|id| self.redrive(caller.clone(), RedriveWhich::One(*id), note.clone(), revision));
+        let mut count = 0;
+        for redriven in futures_util::future::join_all(each).await {
+            count += usize::from(matches!(redriven?, Redriven::One(_)));
+        }
+        Ok(RedriveResult { count, skipped: ids.len() - count, more: false })
+    }
+
     async fn redrive(
         &self,
         caller: Caller,

@@ -13,6 +13,7 @@ mod compensations;
 mod cursor;
 mod datasources;
 mod document;
+mod explain;
 mod extract;
 mod forecast;
 mod health;
@@ -30,6 +31,7 @@ mod rights;
 mod routes;
 mod secrets;
 mod stats;
+mod stream;
 mod timers;
 mod types;
 
@@ -111,6 +113,7 @@ struct Inner {
     databases: Databases,
     checks: Semaphore,
     written: health::LastWrite,
+    streams: stream::Streams,
     operations: rights::Operations,
     pages: pages::Pages,
 }
@@ -143,6 +146,7 @@ pub fn router(params: ApiParams) -> axum::Router {
         databases: params.databases,
         checks: Semaphore::new(CHECKS),
         written: health::LastWrite::default(),
+        streams: stream::Streams::default(),
         operations: rights::Operations::of(&document),
         pages: pages::Pages::of(&document),
     });

@@ -72,6 +72,10 @@ pub struct Failure {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     retry_after: Option<String>,
+    /// The last downstream that the failed call turned to: `HOST:PORT`, or `sql:NAME`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    host: Option<String>,
 }
 
 impl From<domain::decision::Failure> for Failure {
@@ -81,6 +85,7 @@ impl From<domain::decision::Failure> for Failure {
             code: failure.code,
             message: failure.message,
             retry_after: failure.retry_after.map(|d| d.to_string()),
+            host: failure.host,
         }
     }
 }

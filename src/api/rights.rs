@@ -76,6 +76,8 @@ const RIGHTS: &[(&str, Access)] = &[
     ("list_datasources", READ),
     ("delete_datasource", OPERATE),
     ("check_datasource", OPERATE),
+    ("explain_timer", READ),
+    ("stream_events", READ),
     // Names of keys are nobody's business but an administrator's.
     ("create_key", ADMINISTER),
     ("list_keys", ADMINISTER),

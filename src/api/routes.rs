@@ -4,8 +4,8 @@ use utoipa::OpenApi as _;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
-    Api, compensations, datasources, document, forecast, health, keys, me, namespaces, pages, pauses, plugins, secrets,
-    stats, timers, types,
+    Api, compensations, datasources, document, explain, forecast, health, keys, me, namespaces, pages, pauses, plugins,
+    secrets, stats, stream, timers, types,
 };
 
 pub(super) fn all() -> OpenApiRouter<Api> {
@@ -15,6 +15,7 @@ pub(super) fn all() -> OpenApiRouter<Api> {
         .routes(routes!(timers::register_timers))
         .routes(routes!(timers::get_timer))
         .routes(routes!(timers::list_timer_events))
+        .routes(routes!(explain::explain_timer))
         .routes(routes!(timers::resolve_timer))
         .routes(routes!(timers::cancel_timer))
         .routes(routes!(timers::reschedule_timer))
@@ -64,6 +65,7 @@ pub(super) fn all() -> OpenApiRouter<Api> {
         // Operations and pages
         .routes(routes!(stats::get_stats))
         .routes(routes!(forecast::get_forecast))
+        .routes(routes!(stream::stream_events))
         .routes(routes!(health::get_health))
         .routes(routes!(health::get_readiness))
         .routes(routes!(pages::get_metrics))

@@ -139,7 +139,13 @@ impl Breakers {
 
     /// What one run of a plugin passes through.
     pub fn gate(&self, namespace: &str) -> Gate {
-        Gate { breakers: self.clone(), namespace: namespace.to_owned(), admitted: Vec::new(), refused: None }
+        Gate {
+            breakers: self.clone(),
+            namespace: namespace.to_owned(),
+            admitted: Vec::new(),
+            refused: None,
+            last: None,
+        }
     }
 
     /// Every breaker that is not closed, or whose downstream has failed of late; by namespace and host.
@@ -320,12 +326,14 @@ pub struct Gate {
     namespace: String,
     admitted: Vec<String>,
     refused: Option<Refused>,
+    last: Option<String>,
 }
 
 impl Gate {
     /// Before each call. `host` is `HOST:PORT`, or `sql:NAME`.
     pub fn admit(&mut self, host: &str) -> Result<Permit, Refused> {
         let downstream = Downstream { namespace: self.namespace.clone(), host: host.to_owned() };
+        host.clone_into(self.last.get_or_insert_default());
         let again = self.admitted.iter().any(|known| known == host);
         match self.breakers.admit(&downstream, again) {
             Ok(permit) => {
@@ -339,6 +347,11 @@ impl Gate {
                 Err(refused)
             }
         }
+    }
+
+    /// The downstream that the run turned to last, let through or not.
+    pub fn last_host(&self) -> Option<&str> {
+        self.last.as_deref()
     }
 
     /// After a run that failed: if it was refused, its turn.

@@ -122,11 +122,14 @@ pub struct Failure {
     pub message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<DurationMs>,
+    /// The last downstream that the failed call turned to: `HOST:PORT`, or `sql:NAME`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
 }
 
 impl Failure {
     pub fn new(class: FailureClass, code: &str, message: impl Into<String>) -> Self {
-        Self { class, code: code.to_owned(), message: message.into(), retry_after: None }
+        Self { class, code: code.to_owned(), message: message.into(), retry_after: None, host: None }
     }
 }
 

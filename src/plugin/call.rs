@@ -143,6 +143,7 @@ pub struct Trail {
 impl Trail {
     pub fn run<T>(self, result: Result<T, Failure>) -> Run<T> {
         let Self { logs, denied, counters, cost, gate } = self;
+        let host = gate.as_ref().and_then(Gate::last_host).map(str::to_owned);
         let mut run = Run { result, logs, denied, counters, cost, deferred: None };
         // A run that coped without the downstream, or was told what is so, stands. Any other failure may come of it,
         // whatever the plugin makes of it.
@@ -152,6 +153,9 @@ impl Trail {
             let message = cut(&deferred.refused.to_string(), MESSAGE_BYTES).into_owned();
             run.result = Err(Failure::new(FailureClass::Downstream, "breaker_open", message));
             run.deferred = Some(deferred);
+        }
+        if let Err(failure) = &mut run.result {
+            failure.host = host;
         }
         run
     }

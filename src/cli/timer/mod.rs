@@ -1,6 +1,7 @@
 //! `lapse timer`.
 
 mod act;
+mod explain;
 mod load;
 mod look;
 mod register;
@@ -25,6 +26,8 @@ pub enum Timer {
     List(look::List),
     /// Show all that happened to a timer
     Events(look::Events),
+    /// Say why a timer has not fired, or how it ended
+    Explain(explain::Explain),
     /// Say that the business got there first: paid, shipped
     Resolve(act::Resolve),
     /// Withdraw a timer
@@ -44,6 +47,7 @@ impl Timer {
             Self::Get(get) => get.run(out).await,
             Self::List(list) => list.run(out).await,
             Self::Events(events) => events.run(out).await,
+            Self::Explain(explain) => explain.run(out).await,
             Self::Resolve(resolve) => resolve.run(out).await,
             Self::Cancel(cancel) => cancel.run(out).await,
             Self::Reschedule(reschedule) => reschedule.run(out).await,

@@ -101,10 +101,13 @@ async fn compensations_are_shown_filtered_and_redriven_by_hand() {
     assert!(event["detail"].to_string().contains("the service is back"), "{event}");
 
     let one = app.post("/v1/compensations/redrive").json(&json!({ "kind": "release", "limit": 1 })).send().await;
-    assert_eq!(one.json, json!({ "count": 1, "more": true }));
+    assert_eq!(one.json, json!({ "count": 1, "skipped": 0, "more": true }));
     let rest = app.post("/v1/compensations/redrive").json(&json!({ "type": "order-timeout" })).send().await;
-    assert_eq!(rest.json, json!({ "count": 1, "more": false }));
-    assert_eq!(app.post("/v1/compensations/redrive").send().await.json, json!({ "count": 0, "more": false }));
+    assert_eq!(rest.json, json!({ "count": 1, "skipped": 0, "more": false }));
+    assert_eq!(
+        app.post("/v1/compensations/redrive").send().await.json,
+        json!({ "count": 0, "skipped": 0, "more": false })
+    );
 }
 
 #[tokio::test]
@@ -126,4 +129,51 @@ async fn bad_redrives_are_refused() {
     }
     let nobody = app.post("/v1/compensations/0198c0de-0000-7000-8000-000000000001/redrive").send().await;
     assert_eq!(nobody.says(), (404, "not_found"));
+}
+
+#[tokio::test]
+async fn those_named_are_redriven_and_no_others() {
+    let app = TestApp::with_type().await;
+    let dead = closed_with(&app, "A", &["release", "release", "release"]).await;
+    kill(&app, "release").await;
+    let waiting = closed_with(&app, "B", &["release"]).await;
+    let ids = json!([dead[0], dead[2], dead[2], waiting[0], "0198c0de-0000-7000-8000-000000000001"]);
+    let body = json!({ "ids": ids, "note": "the service is back" });
+    let redriven = app.post("/v1/compensations/redrive").key("operator").json(&body).send().await;
+    assert_eq!(redriven.json, json!({ "count": 2, "skipped": 2, "more": false }), "{redriven:?}");
+    let still = app.get("/v1/compensations?state=dead").send().await;
+    assert_eq!(still.items().iter().map(|c| c["id"].clone()).collect::<Vec<_>>(), [json!(dead[1])]);
+    for (body, code) in [
+        (json!({ "ids": [] }), "payload_invalid"),
+        (json!({ "ids": [dead[1]], "kind": "release" }), "malformed"),
+        (json!({ "ids": ["seventeen"] }), "malformed"),
+        (json!({ "ids": vec![lapse::domain::id::CompensationId::new(); 1].repeat(501) }), "not_dead"),
+    ] {
+        let refused = app.post("/v1/compensations/redrive").json(&body).send().await;
+        if code == "not_dead" {
+            assert_eq!((refused.status.as_u16(), &refused.json["skipped"]), (200, &json!(1)), "the same one 501 times");
+        } else {
+            assert_eq!(refused.says().1, code, "{body}: {refused:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_dead_one_names_the_host_that_it_failed_at() {
+    let app = TestApp::with_type().await;
+    let ids = closed_with(&app, "A", &["release"]).await;
+    let snapshot = app.catalog.snapshot();
+    let namespace = snapshot.catalogue.namespace("default").unwrap();
+    let type_id = snapshot.by_name(namespace, "order-timeout").unwrap().row.id;
+    let lease = "60s".parse().unwrap();
+    let claim = ClaimCompensations { type_id, kind: "release".parse().unwrap(), limit: 1, lease };
+    let run = app.store.claim_compensations(claim).await.unwrap().remove(0);
+    let mut failure = Failure::new(FailureClass::Downstream, "unreachable", "no answer");
+    failure.host = Some("inventory.example:8443".into());
+    let result = RunResult::Dead { failure };
+    let finish = FinishCompensation { id: run.id, fence: run.fence, result, detail: Value::Null };
+    app.store.finish_compensation(finish).await.unwrap();
+    let shown = app.get(&format!("/v1/compensations/{}", ids[0])).send().await.json;
+    assert_eq!(shown["host"], "inventory.example:8443");
+    assert_eq!(shown["last_error"]["host"], "inventory.example:8443");
 }

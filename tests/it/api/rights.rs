@@ -69,6 +69,8 @@ const EXPECTED: &[(&str, &str)] = &[
     ("list_datasources", ALL),
     ("delete_datasource", OPERATORS),
     ("check_datasource", OPERATORS),
+    ("explain_timer", ALL),
+    ("stream_events", ALL),
     ("create_key", "admin"),
     ("list_keys", "admin"),
     ("delete_key", "admin"),

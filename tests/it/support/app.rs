@@ -14,6 +14,7 @@ use axum::{
     body::Body,
     http::{HeaderMap, Method, Request, StatusCode, header},
 };
+use futures_util::StreamExt as _;
 use lapse::{
     api::{self, ApiParams, Health},
     breaker::Breakers,
@@ -22,10 +23,10 @@ use lapse::{
     config::Config,
     domain::{
         audit::Chain,
-        id::{ApiKeyId, Name, NamespaceId, TypeId},
+        id::{ApiKeyId, Digest, Name, NamespaceId, TypeId},
         time::{DurationMs, Timestamp},
     },
-    plugin::Host,
+    plugin::{Host, Inspection, Plugin, Refusal},
     sql::{self, Databases},
     stats::{Broker, Engine, Lane, Stats},
     store::{
@@ -100,6 +101,20 @@ impl Engine for TestEngine {
     }
 }
 
+/// A host that can load nothing.
+struct NoHost;
+
+#[async_trait::async_trait]
+impl Host for NoHost {
+    async fn inspect(&self, _: bytes::Bytes) -> Result<Inspection, Refusal> {
+        Err(Refusal::Internal("scripted".into()))
+    }
+
+    async fn load(&self, _: Digest, _: bytes::Bytes) -> Result<Arc<dyn Plugin>, Refusal> {
+        Err(Refusal::Internal("scripted".into()))
+    }
+}
+
 pub struct TestApp {
     pub store: Store,
     pub catalog: Catalog,
@@ -107,8 +122,9 @@ pub struct TestApp {
     pub health: Arc<TestHealth>,
     pub engine: Arc<TestEngine>,
     pub stats: Stats,
+    pub breakers: Breakers,
     router: Router,
-    home: tempfile::TempDir,
+    home: Option<tempfile::TempDir>,
 }
 
 impl TestApp {
@@ -129,6 +145,27 @@ impl TestApp {
         });
         let store = Store::new(driver.unwrap(), Limits::default());
         let catalog = Catalog::load(store.clone(), host).await.unwrap();
+        let app = Self::over(store, catalog, clock, &options, Some(home));
+        for (role, name) in ROLES {
+            app.add_key("default", name, role, name).await;
+        }
+        app
+    }
+
+    /// A second node over the same store, on which no plugin can be loaded.
+    pub async fn with_no_plugins(&self) -> Self {
+        let catalog = Catalog::load(self.store.clone(), Arc::new(NoHost)).await.unwrap();
+        Self::over(self.store.clone(), catalog, self.clock.clone(), &AppOptions::default(), None)
+    }
+
+    fn over(
+        store: Store,
+        catalog: Catalog,
+        clock: Arc<ManualClock>,
+        options: &AppOptions,
+        home: Option<tempfile::TempDir>,
+    ) -> Self {
+        let shared: SharedClock = clock.clone();
         let health = Arc::new(TestHealth::default());
         let config = lapse::config::Server {
             rate_limit: options.rate_limit,
@@ -137,14 +174,16 @@ impl TestApp {
         };
         let stats = Stats::start(store.clone(), shared.clone());
         let engine = Arc::new(TestEngine::default());
-        let sqlite_folder = home.path().join("sqlite");
+        let folder = home.as_ref().map_or_else(std::env::temp_dir, |h| h.path().to_owned());
+        let sqlite_folder = folder.join("sqlite");
         let settings = sql::Settings {
             config: lapse::config::Sql { sqlite_folder, ..Config::default().sql },
-            own_folder: home.path().join("own"),
+            own_folder: folder.join("own"),
         };
         let databases = Databases::new(settings);
+        let breakers = Breakers::new(Config::default().breaker, shared.clone());
         let router = api::router(ApiParams {
-            breakers: Breakers::off(),
+            breakers: breakers.clone(),
             store: store.clone(),
             catalog: catalog.clone(),
             clock: shared,
@@ -158,23 +197,19 @@ impl TestApp {
             node: "node-1".to_owned(),
             metrics: init_metrics(),
         });
-        let app = Self { store, catalog, clock, health, engine, stats, router, home };
-        for (role, name) in ROLES {
-            app.add_key("default", name, role, name).await;
-        }
-        app
+        Self { store, catalog, clock, health, engine, stats, breakers, router, home }
     }
 
     /// Where the namespace's SQLite data sources are, made.
     pub fn sqlite_folder(&self, namespace: &str) -> PathBuf {
-        let folder = self.home.path().join("sqlite").join(namespace);
+        let folder = self.home.as_ref().unwrap().path().join("sqlite").join(namespace);
         std::fs::create_dir_all(&folder).unwrap();
         folder
     }
 
     /// What the server takes for its own folder, made.
     pub fn own_folder(&self) -> PathBuf {
-        let folder = self.home.path().join("own");
+        let folder = self.home.as_ref().unwrap().path().join("own");
         std::fs::create_dir_all(&folder).unwrap();
         folder
     }
@@ -313,6 +348,16 @@ impl Call<'_> {
         self
     }
 
+    /// Sends it, and gives what a stream says, chunk by chunk.
+    pub async fn stream(self) -> axum::body::BodyDataStream {
+        let mut request = Request::builder().method(self.method.clone()).uri(&self.path);
+        *request.headers_mut().unwrap() = self.headers;
+        let request = request.body(Body::from(self.body)).unwrap();
+        let response = self.app.router.clone().oneshot(request).await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+        response.into_body().into_data_stream()
+    }
+
     /// Sends it. Every error must be a problem, and every answer has an id.
     pub async fn send(self) -> Reply {
         let mut request = Request::builder().method(self.method.clone()).uri(&self.path);
@@ -320,7 +365,12 @@ impl Call<'_> {
         let request = request.body(Body::from(self.body)).unwrap();
         let response = self.app.router.clone().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
-        let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+        let is_stream = parts.headers.get(header::CONTENT_TYPE).is_some_and(|t| t == "text/event-stream");
+        let body = match is_stream {
+            // It has no end; what it says at once is enough here.
+            true => body.into_data_stream().next().await.unwrap().unwrap(),
+            false => axum::body::to_bytes(body, usize::MAX).await.unwrap(),
+        };
         let text = String::from_utf8_lossy(&body).into_owned();
         let json = serde_json::from_slice(&body).unwrap_or(Value::Null);
         let reply = Reply { status: parts.status, headers: parts.headers, json, text };
