@@ -10,6 +10,7 @@ mod http;
 mod misbehaviour;
 mod order_timeout;
 mod purity;
+mod python;
 pub mod reference;
 mod scripted;
 pub mod server;
