@@ -2,7 +2,9 @@
 //! interface, guest SDKs and templates that new plugins are made from (`src/plugin/build/files.rs`).
 
 use std::{
-    env, fs, io,
+    env,
+    fmt::Write as _,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -51,7 +53,7 @@ fn guest_files(root: &Path) -> io::Result<String> {
     let mut table = String::from("&[\n");
     for file in &files {
         let name = file.strip_prefix(root).unwrap_or(file).to_string_lossy().replace('\\', "/");
-        table.push_str(&format!("    ({name:?}, include_bytes!({:?})),\n", file.display().to_string()));
+        let _ = writeln!(table, "    ({name:?}, include_bytes!({:?})),", file.display().to_string());
     }
     table.push(']');
     Ok(table)

@@ -1,5 +1,5 @@
 /** Requests to the hosts that an operator has granted. */
-import { send } from "#host";
+import { send, sendWithSecrets } from "#host";
 
 import { ms, type Duration } from "./duration.ts";
 import { Failure } from "./failure.ts";
@@ -9,6 +9,11 @@ import type { Header, HttpError, Method, Response as WitResponse } from "./wit.t
 export interface RequestOptions {
   method?: Method;
   headers?: Record<string, string>;
+  /**
+   * Headers with a secret in them, behind a prefix (such as `Bearer `). The host puts it in, and the plugin never sees
+   * it. Each needs a grant of its own, `secret:NAME`.
+   */
+  secretHeaders?: Record<string, { secret: string; prefix?: string }>;
   /** Sent as JSON, with its content type. */
   json?: unknown;
   /** Sent as it is. */
@@ -82,7 +87,10 @@ export function request(url: string, options: RequestOptions = {}): Response {
   }
   const timeoutMs = options.timeout === undefined ? null : ms(options.timeout);
   try {
-    return new Response(send({ method: options.method ?? "get", url, headers, body, timeoutMs }));
+    const request = { method: options.method ?? "get", url, headers, body, timeoutMs };
+    const secrets = Object.entries(options.secretHeaders ?? {})
+      .map(([name, { secret, prefix = "" }]) => ({ name, prefix, secret }));
+    return new Response(secrets.length === 0 ? send(request) : sendWithSecrets(request, secrets));
   } catch (thrown) {
     throw failureOfHttp(thrown as HttpError);
   }

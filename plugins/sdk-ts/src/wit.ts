@@ -45,11 +45,26 @@ export type HttpError =
 
 export type Send = (request: Request) => Response;
 
+/** A header whose value holds a secret, which the host puts in: the plugin never sees it. */
+export interface SecretHeader {
+  name: string;
+  /** Stands before the secret, such as `Bearer `. */
+  prefix: string;
+  /** The secret's name. It needs a grant of its own, to the export that runs. */
+  secret: string;
+}
+
+/** As `send`, with secrets in headers. They go to the host that the request names, and not on to another one that it redirects to. */
+export type SendWithSecrets = (request: Request, secrets: SecretHeader[]) => Response;
+
 // interface log
 
 export type Level = "trace" | "debug" | "info" | "warn" | "error";
 
 export type Write = (level: Level, message: string) => void;
+
+/** A step of a counter of the plugin's own, which counts also if the call fails; a decision has its counters among its effects. At most 16 in a call, the name `[a-z][a-z0-9_-]{0,62}`: what is beyond that is not counted. */
+export type Count = (name: string, step: number) => void;
 
 // interface sql
 
@@ -58,18 +73,29 @@ export type Value =
   | { tag: "boolean"; val: boolean }
   | { tag: "integer"; val: number }
   | { tag: "real"; val: number }
+  /** An exact number: decimal digits, with a sign and a point where it has them. */
+  | { tag: "decimal"; val: string }
   | { tag: "text"; val: string }
-  | { tag: "bytes"; val: Uint8Array };
+  | { tag: "bytes"; val: Uint8Array }
+  /** Microseconds since 1970-01-01T00:00:00Z. */
+  | { tag: "timestamp"; val: number }
+  | { tag: "json"; val: string };
+
+export type Parameter =
+  | { tag: "value"; val: Value }
+  /** The text of the secret of this name, which the host puts in, if it is granted to the export that runs. */
+  | { tag: "secret"; val: string };
 
 export interface Statement {
-  /** One statement, its parameters as the data source writes them. */
+  /** One statement that reads or changes rows. Its parameters are `$1`, `$2` and so on, whatever the database. */
   text: string;
-  parameters: Value[];
+  parameters: Parameter[];
   /** How many rows it must change or return; another number rolls the whole batch back. */
   expectRows: number | null;
 }
 
 export interface Outcome {
+  /** Changed, or returned. */
   rowsAffected: number;
   columns: string[];
   rows: Value[][];
@@ -83,30 +109,43 @@ export interface Guard {
 }
 
 export interface Fault {
-  /** From 0. */
+  /** From 0. At a commit: as many as there are statements. */
   statement: number;
   message: string;
 }
 
+/** Nothing was done, but for `outcome-unknown`. */
 export type SqlError =
-  /** No grant for this data source. Says which. */
+  /** No grant for this data source, or for a secret. Says which. */
   | { tag: "denied"; val: string }
-  /** A statement that the data source does not take. */
+  /** The namespace has no data source of this name, or it cannot be used as it is set. */
+  | { tag: "no-source"; val: string }
+  /** A statement that is not taken: it is not one, it would end the transaction, its parameters do not fit. */
   | { tag: "invalid"; val: Fault }
-  /** An expected number of rows did not hold: nothing was done. */
+  /** An expected number of rows did not hold. */
   | { tag: "guard-failed"; val: Guard }
-  /** A constraint of the data source: nothing was done. */
+  /** A unique key: such a row is there. */
+  | { tag: "unique"; val: Fault }
+  /** Another constraint. */
   | { tag: "constraint"; val: Fault }
-  /** Nothing was done, and it may succeed another time. */
-  | { tag: "serialization"; val: Fault }
+  /** Other transactions were in the way, also after some tries. */
+  | { tag: "busy"; val: Fault }
+  /** A statement, or the batch, took longer than it may. */
   | { tag: "timeout" }
-  | { tag: "too-large"; val: number }
+  /** More rows, bytes or statements than a batch may have. Says which. */
+  | { tag: "too-large"; val: string }
+  /** The call has used up its host calls. */
   | { tag: "too-many-calls" }
-  /** The data source could not be reached. The batch may have been carried out. */
-  | { tag: "connection"; val: string };
+  /** The data source cannot be reached, or cannot work now. */
+  | { tag: "unavailable"; val: string }
+  /** The connection broke at the commit: the batch may have been carried out. */
+  | { tag: "outcome-unknown"; val: string };
 
 /** Runs the statements in order, in one transaction: all of them or none. */
 export type Transact = (source: string, statements: Statement[]) => Outcome[];
+
+/** Runs one statement in a transaction that cannot write. */
+export type Read = (source: string, statement: Statement) => Outcome;
 
 // interface types
 

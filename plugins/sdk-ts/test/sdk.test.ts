@@ -3,6 +3,7 @@ import { test } from "node:test";
 
 import { close, definePlugin, Failure, ms, retry, skip } from "../src/index.ts";
 import { post, request } from "../src/http.ts";
+import { read, SqlFailure, transact } from "../src/sql.ts";
 import { fake } from "../src/testing.ts";
 import type { Expiry } from "../src/wit.ts";
 
@@ -70,5 +71,32 @@ test("a failure to reach is classified", () => {
   for (const [tag, expected] of [["timeout", "downstream"], ["connection", "downstream"], ["denied", "permanent"]]) {
     fake.http = () => { throw { tag, val: "why" }; };
     assert.throws(() => request("http://a/"), (e) => e instanceof Failure && e.failureClass === expected);
+  }
+});
+
+test("a secret goes into a header by its name alone", () => {
+  fake.http = () => ({ status: 204, headers: [], body: new Uint8Array() });
+  post("http://a/", { secretHeaders: { authorization: { secret: "shop", prefix: "Bearer " } } });
+  assert.deepEqual(fake.requests.at(-1)!.secrets, [{ name: "authorization", prefix: "Bearer ", secret: "shop" }]);
+});
+
+test("statements and rows are carried over, and errors classified", () => {
+  const at = new Date(1_234);
+  fake.sql = (_source, statements) => statements.map(({ parameters }) => ({
+    rowsAffected: 1,
+    columns: parameters.map((_, n) => `c${n}`),
+    rows: [parameters.flatMap((p) => (p.tag === "value" ? [p.val] : []))],
+  }));
+  const parameters = [null, true, 7, 0.5, "x", at, { json: { a: 1 } }, { decimal: "1.50" }];
+  const { rows } = read("shop", { text: "SELECT $1", parameters });
+  assert.deepEqual(Object.values(rows[0]!), [null, true, 7, 0.5, "x", at, { a: 1 }, "1.50"]);
+  for (const [error, expected] of [
+    [{ tag: "unique", val: { statement: 0, message: "m" } }, "conflict"],
+    [{ tag: "busy", val: { statement: 0, message: "m" } }, "transient"],
+    [{ tag: "outcome-unknown", val: "m" }, "downstream"],
+    [{ tag: "guard-failed", val: { statement: 0, expected: 1, actual: 0 } }, "permanent"],
+  ] as const) {
+    fake.sql = () => { throw error; };
+    assert.throws(() => transact("shop", [{ text: "x" }]), (e) => e instanceof SqlFailure && e.failureClass === expected);
   }
 });

@@ -1,9 +1,9 @@
 // The host, as a component reaches it.
-import { send as httpSend } from "lapse:plugin/http@1.0.0";
-import { write as logWrite } from "lapse:plugin/log@1.0.0";
-import { transact as sqlTransact } from "lapse:plugin/sql@1.0.0";
+import * as http from "lapse:plugin/http@1.0.0";
+import * as log from "lapse:plugin/log@1.0.0";
+import * as sql from "lapse:plugin/sql@1.0.0";
 
-import type { Send, Transact, Write } from "../wit.ts";
+import type { Count, Read, Send, SendWithSecrets, Transact, Write } from "../wit.ts";
 
 /** An error of the interface arrives within an exception: it is thrown as it is in the interface. */
 function bare<A extends unknown[], R>(call: (...given: A) => R): (...given: A) => R {
@@ -16,6 +16,9 @@ function bare<A extends unknown[], R>(call: (...given: A) => R): (...given: A) =
   };
 }
 
-export const send: Send = bare(httpSend);
-export const write: Write = logWrite;
-export const transact: Transact = bare(sqlTransact);
+export const send: Send = bare(http.send);
+export const sendWithSecrets: SendWithSecrets = bare(http.sendWithSecrets);
+export const write: Write = log.write;
+export const count: Count = log.count;
+export const transact: Transact = bare(sql.transact);
+export const read: Read = bare(sql.read);
