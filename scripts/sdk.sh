@@ -49,8 +49,11 @@ typescript_test() {
     rm -rf node_modules/@lapse/client && mkdir node_modules/@lapse/client
     tar -xzf ../lapse-client-"$version".tgz -C node_modules/@lapse/client --strip-components 1
     example ts ../README.md >readme.ts
+    generated ts types.ts sorts.ts
+    cp "$root/sdk/types/use.ts" use.ts
     ../node_modules/.bin/tsc -p tsconfig.json
     node --test --test-reporter=dot out/contract.test.js
+    node out/use.js
     node out/readme.js >out/readme.txt
     grep -qx 'paid in time' out/readme.txt
     cd "$root"
@@ -82,12 +85,21 @@ python_test() {
     rm -rf installed
     ../venv/bin/pip install --quiet --disable-pip-version-check --no-deps --target installed ../dist/*.whl
     example python ../README.md >readme.py
+    generated python types_of_server.py sorts.py
+    cp "$root/sdk/types/use.py" use.py
     ../venv/bin/openapi-spec-validator "$root/openapi/openapi.json" "$root/openapi/openapi-3.0.json" >/dev/null
-    MYPYPATH=installed ../venv/bin/mypy --config-file ../pyproject.toml test_contract.py readme.py installed/lapse_client
+    MYPYPATH=installed ../venv/bin/mypy --config-file ../pyproject.toml *.py installed/lapse_client
     PYTHONPATH=installed ../venv/bin/python -m unittest --quiet
+    PYTHONPATH=installed ../venv/bin/python use.py
     PYTHONPATH=installed ../venv/bin/python readme.py >readme.txt
     grep -qx 'paid in time' readme.txt
     cd "$root"
+}
+
+# Helpers for the server's types, and for schemas of all sorts.
+generated() {
+    "$root/target/debug/lapse" type generate --lang "$1" >"$2"
+    "$root/target/debug/lapse" type generate --lang "$1" --schemas "$root/sdk/types/schemas.json" >"$3"
 }
 
 # The first block of a language in a README, which is the example.

@@ -7,6 +7,7 @@ pub mod catalog;
 pub mod cli;
 pub mod client;
 pub mod clock;
+pub mod codegen;
 pub mod compensate;
 pub mod config;
 pub mod console;

@@ -13,6 +13,7 @@ mod demo_shop;
 mod dev;
 mod doctor;
 mod error;
+mod generate;
 mod key;
 mod migrate;
 mod openapi;
@@ -69,7 +70,7 @@ enum Command {
     /// Build, check and upload plugins
     #[command(subcommand)]
     Plugin(plugin::Plugin),
-    /// Show timer types
+    /// Show timer types, and write typed helpers for them
     #[command(subcommand)]
     Type(types::Types),
     /// Register timers, look at them and act on them

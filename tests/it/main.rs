@@ -8,6 +8,7 @@ mod breaker;
 mod cli;
 mod clock;
 mod cluster;
+mod codegen;
 mod console;
 mod costs;
 mod delivery;

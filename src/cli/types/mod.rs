@@ -15,6 +15,7 @@ use super::{
     Result,
     connect::Connect,
     error::Error,
+    generate::Generate,
     output::{Out, Table, facts, local_text},
     plugin::decision,
     timer::{pages, payload},
@@ -35,6 +36,7 @@ pub enum Types {
     DeleteRevision(revisions::DeleteRevision),
     /// Show what a type's calls cost
     Costs(revisions::Costs),
+    Generate(Generate),
 }
 
 impl Types {
@@ -47,6 +49,7 @@ impl Types {
             Self::Activate(activate) => activate.run(out).await,
             Self::DeleteRevision(delete) => delete.run(out).await,
             Self::Costs(costs) => costs.run(out).await,
+            Self::Generate(generate) => generate.run(out).await,
         }
     }
 }
