@@ -19,7 +19,7 @@ class Page(Protocol[T]):
 
 
 def paginate(call: Callable[P, Page[T]], *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
-    """Everything that a list has: `for timer in paginate(lapse.list_timers, state="failed")`."""
+    """Everything that a list has: `for timer in paginate(lapse.list_timers, state=["failed"])`."""
     while True:
         page = call(*args, **kwargs)
         yield from page.items
@@ -29,7 +29,7 @@ def paginate(call: Callable[P, Page[T]], *args: P.args, **kwargs: P.kwargs) -> I
 
 
 async def apaginate(call: Callable[P, Awaitable[Page[T]]], *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
-    """The same for `AsyncLapse`: `async for timer in apaginate(lapse.list_timers, state="failed")`."""
+    """The same for `AsyncLapse`: `async for timer in apaginate(lapse.list_timers, state=["failed"])`."""
     while True:
         page = await call(*args, **kwargs)
         for item in page.items:

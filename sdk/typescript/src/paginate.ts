@@ -12,7 +12,7 @@ export interface ListParams {
 
 /**
  * Everything that a list has, page after page, as it is asked for: `for await (const timer of paginate(lapse.listTimers,
- * { state: "failed" }))`. Stop when you have enough; a large list is never read as a whole.
+ * { state: ["failed"] }))`. Stop when you have enough; a large list is never read as a whole.
  */
 export async function* paginate<T, P extends ListParams | undefined>(
   list: (params: P, options?: CallOptions) => Promise<Page<T>>,
