@@ -77,7 +77,7 @@ pub trait Driver: Send + Sync + 'static {
     /// caller halves the batch until that one stands alone.
     async fn write(&self, ops: Arc<Vec<Op>>) -> Result<Vec<Answer>>;
 
-    /// The classes that are written together, each lane beside the others. Each class is in one of them.
+    /// The classes that are written together, each lane beside the others. A lane that is named twice has two writers.
     fn lanes(&self) -> &'static [&'static [Class]] {
         &[&Class::ALL]
     }

@@ -64,8 +64,11 @@ use crate::{
 /// Connections for the engine's own reads.
 const ENGINE_READERS: usize = 2;
 
-/// What is written side by side, each over a connection of its own.
-const LANES: [&[Class]; 4] = [&[Class::Act, Class::Settle], &[Class::Insert], &[Class::Compensation], &[Class::Admin]];
+/// What is written side by side, each over a connection of its own. Steps and inserts have two writers: while the server
+/// carries one's batch out, the other makes its next.
+const LANES: [&[Class]; 6] = [STEPS, STEPS, INSERTS, INSERTS, &[Class::Compensation], &[Class::Admin]];
+const STEPS: &[Class] = &[Class::Act, Class::Settle];
+const INSERTS: &[Class] = &[Class::Insert];
 
 /// How a database is opened.
 #[derive(Clone)]
@@ -122,8 +125,8 @@ pub struct LiveNode {
 }
 
 pub struct Postgres {
-    /// In the order of [`LANES`].
-    lanes: [Pool; LANES.len()],
+    /// By class; those of one lane share the first one's.
+    lanes: [Pool; Class::ALL.len()],
     engine: Pool,
     api: Pool,
     connector: Arc<Connector>,
@@ -154,7 +157,7 @@ impl Postgres {
         let wait = params.statement_timeout.as_std();
         let pool = |size| Pool::new(Arc::clone(&connector), size, wait);
         Ok(Arc::new(Self {
-            lanes: std::array::from_fn(|_| pool(1)),
+            lanes: Class::ALL.map(|class| pool(LANES.iter().filter(|lane| lane.contains(&class)).count())),
             engine: pool(ENGINE_READERS),
             api: pool(params.readers),
             connector: Arc::clone(&connector),
@@ -169,8 +172,8 @@ impl Postgres {
     }
 
     fn lane(&self, class: Class) -> &Pool {
-        let lane = LANES.iter().position(|classes| classes.contains(&class));
-        &self.lanes[lane.unwrap_or(0)]
+        let first = LANES.iter().find(|lane| lane.contains(&class)).and_then(|lane| lane.first()).unwrap_or(&class);
+        &self.lanes[*first as usize]
     }
 
     /// Says that this node lives, and whether it fires; and which nodes do: those that said so within `within`.

@@ -23,7 +23,7 @@ use super::{
 use crate::support::postgres::{Database, own_server};
 
 const BATCH: usize = 500;
-const TIMERS: usize = 50_000;
+const TIMERS: usize = 25_000;
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "measures, and asserts nothing"]
@@ -41,11 +41,18 @@ async fn batches_of_500_by_one_writer() {
         let before = Use::now(&database).await;
         let (inserts, settles) = ours(&bed, &node, round * TIMERS).await;
         before.show_since(&database).await;
+        let by_two = async |first| tokio::join!(ours(&bed, &node, first), ours(&bed, &node, first + TIMERS));
+        let (one, other) = by_two((round * 2 + 100) * TIMERS).await;
+        println!(
+            "by two writers at once:                                  lapse inserts {:7.0}  settles {:7.0}",
+            one.0 + other.0,
+            one.1 + other.1
+        );
         println!(
             "a second:  bare inserts {raw_inserts:7.0}  settles {raw_settles:7.0}   lapse inserts {inserts:7.0}  settles {settles:7.0}"
         );
     }
-    for (first, held) in [(1_000_000, false), (2_000_000, true)] {
+    for (first, held) in [(11_000_000, false), (12_000_000, true)] {
         let holder = database.client().await;
         if held {
             holder.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1 FROM timers LIMIT 1").await.unwrap();
