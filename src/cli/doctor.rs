@@ -123,7 +123,10 @@ async fn look_at_postgres(url: &str) -> Vec<Finding> {
     for setting in look.settings {
         let finding = Finding::ok(OF, setting.name, setting.value);
         findings.push(match setting.remark {
-            Some(remark) => finding.but(if setting.is_fault { Verdict::Fault } else { Verdict::Remark }, remark),
+            Some(remark) => {
+                let verdict = if setting.is_fault { Verdict::Fault } else { Verdict::Remark };
+                finding.but(verdict, format!("{remark} (docs/postgresql.md)"))
+            }
             None => finding,
         });
     }

@@ -163,6 +163,7 @@ pub(super) struct Note<'a> {
 
 impl Act {
     /// What it makes of its timer, or the answer if it makes nothing of it.
+    #[expect(clippy::result_large_err, reason = "it is the answer, which holds the timer whichever way it goes")]
     pub(super) fn step(&self, timer: &Timer, now: Timestamp) -> Result<Transition<'_>, Acted> {
         if self.expected_version.is_some_and(|expected| expected != timer.version) {
             return Err(Acted::VersionConflict(timer.clone()));
@@ -181,6 +182,7 @@ impl Act {
 
 impl Settlement {
     /// Whether it may take place, or the answer if not.
+    #[expect(clippy::result_large_err, reason = "it is the answer, which holds the timer whichever way it goes")]
     pub(super) fn step(&self, timer: &Timer, now: Timestamp) -> Result<Change, Settled> {
         if timer.version != self.version {
             let timer = timer.clone();
@@ -215,6 +217,7 @@ pub(super) fn created(made: &[Inserted]) -> Vec<Timer> {
 
 impl Claim {
     /// What it makes of its timer, or the answer if it makes nothing of it.
+    #[expect(clippy::result_large_err, reason = "it is the answer, which holds the timer whichever way it goes")]
     pub(super) fn step(&self, timer: &Timer, now: Timestamp) -> Result<Transition<'static>, Claimed> {
         if timer.version != self.version {
             let timer = timer.clone();

@@ -95,12 +95,15 @@ fn judge(name: &str, value: &str) -> (bool, Option<&'static str>) {
         ("autovacuum", "off") => (true, Some("dead rows pile up and every read slows down; switch it on")),
         ("synchronous_commit", "off" | "local") => (false, Some("Lapse sets it to `on` for its own connections")),
         ("max_connections", _) if number < 50 => {
-            (false, Some("each node takes up to 6 connections and store.readers more; raise it for many nodes"))
+            (false, Some("each node takes up to 9 connections and store.readers (4) more; raise it for many nodes"))
         }
         // In MB.
-        ("max_wal_size", _) if number < 2048 => {
-            (false, Some("under load checkpoints come often and slow commits down; 4GB or more is better"))
-        }
+        ("max_wal_size", _) if number < 2048 => (
+            false,
+            Some(
+                "a timer takes some 4 kB of log: under load checkpoints come often and slow commits down; 4GB or more is better",
+            ),
+        ),
         ("wal_compression", "off") => (false, Some("switched on, less is written under load")),
         _ => (false, None),
     }

@@ -52,6 +52,14 @@ async fn batches_of_500_by_one_writer() {
             "a second:  bare inserts {raw_inserts:7.0}  settles {raw_settles:7.0}   lapse inserts {inserts:7.0}  settles {settles:7.0}"
         );
     }
+    let sizes = "SELECT relname::text, pg_table_size(oid) / greatest(reltuples, 1)::bigint, pg_indexes_size(oid) / greatest(reltuples, 1)::bigint
+                 FROM pg_class WHERE relname IN ('timers', 'events', 'compensations') ORDER BY relname";
+    let client = database.client().await;
+    client.batch_execute("ANALYZE").await.unwrap();
+    for row in client.query(sizes, &[]).await.unwrap() {
+        let (table, heap, indexes): (String, i64, i64) = (row.get(0), row.get(1), row.get(2));
+        println!("a row of {table}: {heap} bytes, and {indexes} in its indexes");
+    }
     for (first, held) in [(11_000_000, false), (12_000_000, true)] {
         let holder = database.client().await;
         if held {
