@@ -11,7 +11,8 @@ run: setup ## Set up what is missing, and run Lapse with its demo shop.
 	cargo run --quiet -- plugin build plugins --all --lang rust --output plugins/dist
 	cargo run --quiet -- dev
 
-test: plugins ## Everything that must hold: tests, lints, formatting, documentation.
+# The console first, so that the binary that all build has it.
+test: console plugins ## Everything that must hold: tests, lints, formatting, documentation.
 	@scripts/setup.sh nextest nats postgresql mariadb
 	cargo fmt --all --check
 	cd plugins && cargo fmt --all --check
@@ -20,6 +21,7 @@ test: plugins ## Everything that must hold: tests, lints, formatting, documentat
 	if command -v cargo-nextest >/dev/null; then cargo nextest run; else cargo test --quiet; fi
 	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps
 	$(MAKE) --no-print-directory sdk-test
+	$(MAKE) --no-print-directory e2e
 
 soak: plugins ## The tests that take long: many kills, long outages, millions of rows.
 	@scripts/setup.sh nats postgresql mariadb
@@ -53,7 +55,7 @@ e2e: console ## Test the console in a browser.
 	scripts/setup.sh browser
 	cd web && npm test
 	$(MAKE) --no-print-directory plugins
-	node --test --test-concurrency=1 tests/e2e/*.test.mjs
+	node --test --test-concurrency=2 tests/e2e/*.test.mjs
 
 openapi: setup ## Write the API's documents anew: 3.1, and the 3.0 that is derived from it.
 	cargo build --quiet --bin lapse

@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 
 import { patchRow } from "../src/actions/cache";
 import { addPoint, MAX_POINTS } from "../src/api/live";
-import type { HistoryPoint, TimerSummary } from "../src/api/model";
+import type { Compensation, HistoryPoint, Stats, TimerSummary } from "../src/api/model";
 import type { TimerPages } from "../src/api/queries";
 import { backoffMs, CAP_MS, FLOOR_MS } from "../src/api/backoff";
 import { groupDead, hostOf, onlyHosts } from "../src/pages/compensations/groups";
@@ -12,7 +12,7 @@ import { parseSearch, stringifySearch } from "../src/ui/address";
 const NOW = Date.parse("2026-11-30T12:00:00.000Z");
 
 function row(id: string, more: Partial<TimerSummary> = {}): TimerSummary {
-  return { id, type: "t", key: id, state: "scheduled", due_at: "2026-11-30T13:00:00.000Z", attempt: 1, version: 1, ...more };
+  return { id, type: "t", key: id, state: "scheduled", due_at: "2026-11-30T13:00:00.000Z", created_at: "2026-11-30T12:00:00.000Z", expired: false, attempt: 1, version: 1, revision: 1, ...more };
 }
 
 const pages = (...rows: TimerSummary[][]): TimerPages => ({ pages: rows.map((items) => ({ items })), pageParams: rows.map(() => undefined) });
@@ -28,7 +28,7 @@ it("changes held rows where they stand, adds none, and never goes back a version
 it("holds a bounded number of points, in order, each second once", () => {
   let all: readonly HistoryPoint[] = [];
   for (let n = 0; n < MAX_POINTS + 50; n += 1) {
-    const stats = { now: new Date(NOW + n * 1000).toISOString(), rates: { closed: n } };
+    const stats = { now: new Date(NOW + n * 1000).toISOString(), rates: { closed: n }, types: [] } as unknown as Stats;
     all = addPoint(addPoint(all, stats), stats);
   }
   expect(all).toHaveLength(MAX_POINTS);
@@ -45,7 +45,10 @@ it("keeps keys as text in the address, whatever they look like", () => {
 it("asks the server for what it can filter, and freezes relative ranges for a link", () => {
   const filter = filterOf({ state: "overdue", due: "1h", key: "A17" }, NOW);
   const range = { due_after: "2026-11-30T12:00:00.000Z", due_before: "2026-11-30T13:00:00.000Z" };
-  expect(queryOf(filter)).toMatchObject({ state: "scheduled", expired: true, key: "A17", ...range });
+  expect(queryOf(filter)).toMatchObject({ state: ["scheduled", "firing"], expired: true, key: "A17", order: "due_asc", payload: false, ...range });
+  expect(queryOf(filterOf({ state: "closed" }, NOW))).toMatchObject({ state: "closed", order: "due_desc" });
+  expect(queryOf(filterOf({ key: "A1*" }, NOW))).toMatchObject({ key: undefined, key_prefix: "A1", order: undefined });
+  expect(matches(filterOf({ key: "A1*" }, NOW), row("A17"), NOW)).toBe(true);
   expect(freeze({ due: "1h" }, NOW)["due"]).toBe("2026-11-30T12:00:00.000Z..2026-11-30T13:00:00.000Z");
   expect(dueRange("..2026-11-30T13:00:00.000Z", NOW)).toEqual({ due_before: "2026-11-30T13:00:00.000Z" });
   expect(dueRange("rubbish..<script>", NOW)).toEqual({});
@@ -67,8 +70,9 @@ it("waits longer and longer for a server that is away, with jitter, and never ov
 });
 
 it("finds the host that failed, and groups the dead by it, oldest first", () => {
-  const dead = (id: string, message: string, at: string) => ({
-    id, timer_id: "t", kind: "release", state: "dead" as const, attempt: 12, settled_at: at, last_error: { class: "downstream", message },
+  const failure = (message: string) => ({ class: "downstream" as const, code: "unreachable", message });
+  const dead = (id: string, message: string, at: string): Compensation => ({
+    id, timer_id: "t", timer_key: "A17", type: "t", revision: 1, kind: "release", state: "dead", attempt: 12, created_at: at, settled_at: at, last_error: failure(message),
   });
   const groups = groupDead([
     dead("1", "could not reach https://user:pw@Inventory.example:8443/x: refused", "2026-11-30T11:00:00Z"),
@@ -82,9 +86,9 @@ it("finds the host that failed, and groups the dead by it, oldest first", () => 
     [undefined, 1],
   ]);
   const types = [{ name: "t", revision: 2, digest: "d", grants: ["http:only.example"] }, { name: "two", revision: 1, digest: "d", grants: ["http:a", "http:b"] }];
-  const silent = { last_error: { class: "permanent", message: "was answered 404" } };
+  const silent = { last_error: failure("was answered 404") };
   expect(hostOf({ ...silent, type: "t", revision: 2 }, onlyHosts(types))).toBe("only.example");
   expect(hostOf({ ...silent, type: "t", revision: 1 }, onlyHosts(types))).toBeUndefined();
   expect(hostOf({ ...silent, type: "two", revision: 1 }, onlyHosts(types))).toBeUndefined();
-  expect(hostOf({ host: "said.example", last_error: { class: "downstream", message: "http://other.example" } })).toBe("said.example");
+  expect(hostOf({ host: "said.example", type: "t", revision: 1, last_error: failure("http://other.example") })).toBe("said.example");
 });

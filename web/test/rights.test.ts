@@ -13,18 +13,20 @@ const CALLS: Partial<Record<Right, string>> = {
   fire: "fire_timer",
   retry: "retry_timer",
   redrive: "redrive_compensation",
+  pause_type: "pause_type",
+  resume_type: "resume_type",
   upload: "upload_plugin",
   put_type: "put_type",
   dry_run: "dry_run_type",
 };
 
-type Operation = { operationId?: string; "x-lapse-roles"?: string[] };
+type Operation = { operationId?: string; "x-lapse"?: { roles?: string[] } };
 
 it("gives each role what the server gives it", () => {
   const paths = document.paths as unknown as Record<string, Record<string, Operation>>;
   const operations = Object.values(paths).flatMap((item) => Object.values(item));
   for (const [right, id] of Object.entries(CALLS) as [Right, string][]) {
-    const roles = operations.find((o) => o.operationId === id)?.["x-lapse-roles"];
+    const roles = operations.find((o) => o.operationId === id)?.["x-lapse"]?.roles;
     expect(roles, id).toBeDefined();
     for (const role of ROLES) expect(may(role, right), `${role} ${right}`).toBe(roles?.includes(role));
   }

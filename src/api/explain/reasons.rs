@@ -291,6 +291,9 @@ fn awaiting_backlog(facts: &Facts<'_>) -> Check {
             .with("lapses", facts.timer.lapses)
             .fix(FixAction::Wait, "A node takes it over within seconds, oldest first, at the drain rate.");
     }
+    if facts.pause.is_some() {
+        return Check::pass(code, "The backlog leaves out what is paused.");
+    }
     if !facts.is_ready() {
         return Check::pass(code, "It is not the backlog's.");
     }

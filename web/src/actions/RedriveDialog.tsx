@@ -5,7 +5,7 @@ import { useRef, useState } from "react";
 
 import { call } from "../api/http";
 import { latestStats } from "../api/live";
-import type { Compensation } from "../api/model";
+import type { Compensation, RedriveResult } from "../api/model";
 import { Problem } from "../api/problem";
 import { compensationPath } from "../api/queries";
 import { useValue } from "../api/store";
@@ -31,15 +31,14 @@ export function RedriveDialog({ rows, what, onClose, onDone }: Props) {
   const stopped = useRef(false);
   const finished = !busy && results.length > 0;
   const first = rows[0];
-  const body = { note: note.trim() };
+  const body = rows.length === 1 ? { note: note.trim() } : { ids: rows.map((r) => r.id).slice(0, AT_ONCE), note: note.trim() };
 
   const submit = async () => {
     setBusy(true);
     const all: Result[] = [];
-    for (const row of rows) {
-      if (stopped.current) break;
-      const result = await redrive(row, body);
-      all.push(result);
+    for (let at = 0; at < rows.length && !stopped.current; at += AT_ONCE) {
+      const some = rows.slice(at, at + AT_ONCE);
+      all.push(...(some.length === 1 ? [await redrive(some[0]!, { note: note.trim() })] : await redriveMany(some, note.trim())));
       setResults([...all]);
     }
     setBusy(false);
@@ -69,8 +68,8 @@ export function RedriveDialog({ rows, what, onClose, onDone }: Props) {
       right="redrive"
       missing={note.trim() ? undefined : actions.redrive.noteNeeded}
       busy={busy}
-      call={{ method: "POST", path: `${compensationPath(first?.id ?? "")}/redrive`, body }}
-      cli={cli("compensation", "redrive", first?.id, "--note", note.trim())}
+      call={{ method: "POST", path: rows.length === 1 ? `${compensationPath(first?.id ?? "")}/redrive` : REDRIVE_MANY, body }}
+      cli={rows.length === 1 ? cli("compensation", "redrive", first?.id, "--note", note.trim()) : undefined}
       notice={results.length > 0 ? <Outcome results={results} all={rows.length} /> : null}
       onSubmit={() => void submit()}
       onClose={close}
@@ -91,14 +90,28 @@ async function redrive(row: Compensation, body: { note: string }): Promise<Resul
   }
 }
 
+/** What the server takes in one call. */
+const AT_ONCE = 500;
+const REDRIVE_MANY = "/v1/compensations/redrive";
+
+/** The server counts and does not name: those that were left are found in the list. */
+async function redriveMany(rows: Compensation[], note: string): Promise<Result[]> {
+  try {
+    const { data } = await call<RedriveResult>(REDRIVE_MANY, { method: "POST", body: { ids: rows.map((r) => r.id), note } });
+    return rows.map((row, n) => (n < data.count ? { row, how: "ok" } : { row, how: "changed", why: actions.redrive.notDead }));
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    return rows.map((row) => ({ row, how: "failed", why }));
+  }
+}
+
 /** Where they go: the host, its breaker if it is open, and how fast. */
 function Lane({ rows }: { rows: Compensation[] }) {
   const stats = useValue(latestStats);
   const z = useValue(zone);
   const only = useOnlyHosts();
   const hosts = [...new Set(rows.map((r) => hostOf(r, only) ?? words.group.noHost))].slice(0, 5);
-  const kinds = new Set(rows.map((r) => r.kind));
-  const open = stats?.breakers?.filter((b) => b.state !== "closed" && (b.kind === undefined || kinds.has(b.kind)));
+  const open = stats?.breakers.filter((b) => b.state !== "closed" && hosts.some((host) => b.host === host || b.host.startsWith(`${host}:`)));
   return (
     <dl className="sides">
       <dt>{actions.redrive.host}</dt>
@@ -113,7 +126,7 @@ function Lane({ rows }: { rows: Compensation[] }) {
           <dd>
             {open.length === 0
               ? actions.redrive.breakerClosed
-              : open.map((b) => <div key={`${b.type}${b.kind}`}>{actions.redrive.breakerOpen(b.until ? absolute(b.until, z, "clock") : "?")}</div>)}
+              : open.map((b) => <div key={b.host}>{actions.redrive.breakerOpen(b.until ? absolute(b.until, z, "clock") : "?")}</div>)}
           </dd>
         </>
       ) : null}

@@ -1,10 +1,8 @@
 /** What is read, each with its key. Lists keep the old rows while new ones come. */
 import { QueryClient, keepPreviousData, useInfiniteQuery, useQuery, type InfiniteData } from "@tanstack/react-query";
 
-import { serverNow } from "../time/clock";
 import { get, type Query } from "./http";
 import type {
-  Capped,
   Compensation,
   Explanation,
   Forecast,
@@ -187,45 +185,6 @@ export function useStats() {
     placeholderData: keepPreviousData,
     refetchInterval: 10_000,
   });
-}
-
-/** Rows looked at of each list, where the server gives no figures. */
-const PROBE = 20;
-
-/** For a server without figures: what its lists can tell at a small price. What they cannot tell stays unknown. */
-export function useProbedStats(enabled: boolean) {
-  return useQuery({
-    queryKey: ["stats", "probed"],
-    queryFn: async ({ signal }): Promise<Stats> => {
-      const [overdue, failed, dead] = await Promise.all([
-        get<Page<Timer>>("/v1/timers", { state: "scheduled", expired: true, limit: PROBE }, signal),
-        get<Page<Timer>>("/v1/timers", { state: "failed", limit: PROBE }, signal),
-        get<Page<Compensation>>("/v1/compensations", { state: "dead", limit: PROBE }, signal),
-      ]);
-      const now = serverNow();
-      // What fires on time is due for a moment, too; only a whole list has an oldest, since the newest come first.
-      const late = overdue.items.filter((t) => Date.parse(t.due_at) <= now - LATE_MS);
-      const oldest = overdue.next_cursor === undefined ? late.at(-1) : undefined;
-      return {
-        now: new Date(now).toISOString(),
-        overdue: counted(late.length, overdue.next_cursor),
-        oldest_overdue: oldest && { id: oldest.id, type: oldest.type, key: oldest.key, due_at: oldest.due_at },
-        failed: counted(failed.items.length, failed.next_cursor),
-        compensations: { dead: counted(dead.items.length, dead.next_cursor) },
-      };
-    },
-    enabled,
-    placeholderData: keepPreviousData,
-    refetchInterval: 10_000,
-  });
-}
-
-const LATE_MS = 1000;
-
-/** A short page with a cursor may have looked at rows that do not fit: nothing found is then not known to be none. */
-function counted(count: number, cursor: string | undefined): Capped | undefined {
-  if (cursor === undefined) return { count };
-  return count > 0 ? { count, capped: true } : undefined;
 }
 
 export function useForecast(type: string | undefined) {

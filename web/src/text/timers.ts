@@ -28,6 +28,9 @@ export const timers = {
   scanOn: "Look further",
   orderDue: "By due time, latest first",
   orderDueAsc: "By due time, soonest first",
+  orderKey: "By key",
+  turnOrder: "Turn the order round",
+  keyHint: "A17, or A1* for every key that starts so",
   retryingNote: "Of the rows read so far, those at attempt 2 or later.",
   copyKey: "Copy key",
   filterBy: "Show only this",
@@ -62,6 +65,7 @@ export const timer = {
     pass: "pass",
     blocking: "blocking",
     unknown: "unknown",
+    until: "Until",
     evidence: "Evidence",
     fix: "What to do",
     local: {
@@ -75,7 +79,7 @@ export const timer = {
   checks: {
     not_due: "Due",
     due: "Due",
-    paused: "Type not paused",
+    paused: "Not paused",
     lane_full: "Room in the type's lane",
     rate_limited: "Within the type's rate",
     breaker_open: "Breaker closed",

@@ -18,7 +18,7 @@ const HOST_IN_TEXT = /\b((?:[a-z0-9-]+\.)+[a-z0-9-]+:\d{1,5}|localhost:\d{1,5}|\
 /** By type and revision: the one host that its compensations may reach at all. */
 export type OnlyHosts = ReadonlyMap<string, string>;
 
-export function onlyHosts(types: readonly TimerType[]): OnlyHosts {
+export function onlyHosts(types: readonly Pick<TimerType, "name" | "revision" | "grants">[]): OnlyHosts {
   const only = new Map<string, string>();
   for (const type of types) {
     const grants = (type.grants ?? []).map(parseGrant).filter((g) => g?.export === "compensate" && g.right === "http");

@@ -4,8 +4,7 @@ import { CircleCheck, TriangleAlert } from "lucide-react";
 
 import { latestStats } from "../../api/live";
 import type { Stats } from "../../api/model";
-import { isStatus } from "../../api/problem";
-import { useProbedStats, useStats } from "../../api/queries";
+import { useStats } from "../../api/queries";
 import { useValue } from "../../api/store";
 import { absolute } from "../../time/format";
 import { common, overview } from "../../text";
@@ -24,23 +23,19 @@ export function OverviewPage() {
   usePageTitle(overview.title);
   const read = useStats();
   const live = useValue(latestStats);
-  const told = newest(live, read.data);
-  const absent = !told && isStatus(read.error, 404);
-  const probed = useProbedStats(absent);
-  const stats = told ?? probed.data;
-  const why = absent ? overview.absent : read.error ? overview.notRead : common.loading;
+  const stats = newest(live, read.data);
+  const why = read.error ? overview.notRead : common.loading;
   return (
     <>
       <header className="page-head">
         <h1>{overview.title}</h1>
       </header>
-      {absent && probed.error ? <ErrorPanel error={probed.error} onRetry={() => void probed.refetch()} right="reader" /> : null}
-      {read.error && !absent ? <ErrorPanel error={read.error} onRetry={() => void read.refetch()} right="reader" /> : null}
+      {read.error ? <ErrorPanel error={read.error} onRetry={() => void read.refetch()} right="reader" /> : null}
       {!stats && read.isPending ? <Skeleton lines={2} /> : <Problems stats={stats} />}
       <Figures stats={stats} />
       <div className="columns">
-        <RatePanel stats={told} history={read.data} why={why} />
-        <LatenessPanel stats={told} history={read.data} why={why} />
+        <RatePanel stats={stats} history={read.data} why={why} />
+        <LatenessPanel stats={stats} history={read.data} why={why} />
       </div>
       <ForecastPanel />
     </>

@@ -20,8 +20,7 @@ export function troubles(stats: Stats | undefined): Trouble[] | undefined {
   counted(stats.compensations?.dead, (n) => ({ id: "dead", text: overview.dead(n), to: "/compensations" }));
   for (const b of stats.breakers ?? []) {
     if (b.state === "closed") continue;
-    const what = [b.type, b.kind, b.host].filter(Boolean).join(" · ");
-    all.push({ id: `breaker ${what}`, text: overview.breaker(what), to: "/compensations", search: { state: "pending", ...(b.kind ? { kind: b.kind } : {}), type: b.type } });
+    all.push({ id: `breaker ${b.host}`, text: overview.breaker(b.host), to: "/compensations", search: { state: "pending", host: b.host } });
   }
   for (const t of stats.types ?? []) {
     if (t.paused) all.push({ id: `paused ${t.type}`, text: overview.paused(t.type), to: "/types/$type", params: { type: t.type } });

@@ -55,7 +55,7 @@ function One({ check }: { check: Check }) {
           {check.until ? (
             <>
               {" "}
-              <At iso={check.until} />
+              {words.why.until} <At iso={check.until} />
             </>
           ) : null}
         </p>

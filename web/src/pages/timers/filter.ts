@@ -8,7 +8,15 @@ import { GRACE_MS } from "../../ui/State";
 export const STATE_FILTERS = ["overdue", "retrying", ...STATES] as const;
 export type StateFilter = (typeof STATE_FILTERS)[number];
 
+/** The orders that an index serves. */
+export const ORDERS = ["due_asc", "due_desc"] as const;
+export type Order = (typeof ORDERS)[number];
+
+/** A key that ends so is the start of one. */
+const ANY_END = "*";
+
 export type Filter = {
+  order?: Order;
   type?: string;
   state?: StateFilter;
   key?: string;
@@ -49,6 +57,7 @@ export function filterOf(search: Search, nowMs: number): Filter {
     type: search["type"] || undefined,
     state,
     key: search["key"] || undefined,
+    order: ORDERS.find((o) => o === search["order"]),
     label: search["label"] || undefined,
     ...dueRange(search["due"], nowMs),
   };
@@ -61,15 +70,32 @@ export function isFiltered(search: Search): boolean {
 /** What the server is asked. A retrying timer is past its due time, since its first attempt was then. */
 export function queryOf(filter: Filter): Query {
   const derived = filter.state === "overdue" || filter.state === "retrying";
+  const prefix = prefixOf(filter);
   return {
     type: filter.type,
-    state: derived ? "scheduled" : filter.state,
+    state: filter.state === "overdue" ? ["scheduled", "firing"] : derived ? "scheduled" : filter.state,
     expired: derived ? true : undefined,
-    key: filter.key,
+    key: prefix === undefined ? filter.key : undefined,
+    key_prefix: prefix,
+    // A list by the start of a key is in order of key, and has no other.
+    order: prefix === undefined ? orderOf(filter) : undefined,
+    payload: false,
     label: filter.label,
     due_after: filter.due_after,
     due_before: filter.due_before,
   };
+}
+
+export function prefixOf(filter: Filter): string | undefined {
+  const key = filter.key;
+  return key !== undefined && key.length > 1 && key.endsWith(ANY_END) ? key.slice(0, -1) : undefined;
+}
+
+/** What is still to come, soonest first; what is past, latest first. */
+export function orderOf(filter: Filter): Order {
+  if (filter.order) return filter.order;
+  const pending = filter.state === "overdue" || filter.state === "retrying" || filter.state === "scheduled" || filter.state === "firing";
+  return pending ? "due_asc" : "due_desc";
 }
 
 /** What the server cannot tell apart is told apart here, among the rows that it sent. */
@@ -81,7 +107,8 @@ export function shows(filter: Filter, row: TimerSummary): boolean {
 export function matches(filter: Filter, row: TimerSummary, nowMs: number): boolean {
   if (filter.label) return false;
   if (filter.type && row.type !== filter.type) return false;
-  if (filter.key && row.key !== filter.key) return false;
+  const prefix = prefixOf(filter);
+  if (prefix !== undefined ? !row.key.startsWith(prefix) : filter.key && row.key !== filter.key) return false;
   const due = Date.parse(row.due_at);
   if (filter.due_after && due <= Date.parse(filter.due_after)) return false;
   if (filter.due_before && due >= Date.parse(filter.due_before)) return false;
@@ -89,7 +116,7 @@ export function matches(filter: Filter, row: TimerSummary, nowMs: number): boole
     case undefined:
       return true;
     case "overdue":
-      return row.state === "scheduled" && due <= nowMs - GRACE_MS;
+      return (row.state === "scheduled" || row.state === "firing") && due <= nowMs - GRACE_MS;
     case "retrying":
       return row.state === "scheduled" && row.attempt > 1;
     default:

@@ -22,7 +22,7 @@ import { TimerBadge } from "../../ui/State";
 import { shorten } from "../../ui/text";
 import { Ago, AtCell, useZoneName } from "../../ui/Time";
 import { Filters } from "./Filters";
-import { filterOf, freeze, isFiltered, queryOf, shows } from "./filter";
+import { filterOf, freeze, isFiltered, orderOf, prefixOf, queryOf, shows } from "./filter";
 import { useLiveRows } from "./useLiveRows";
 
 const SELECTION_ACTIONS: TimerAction[] = ["cancel", "reschedule", "retry"];
@@ -86,7 +86,18 @@ export function TimersPage() {
       {read.error ? <ErrorPanel error={read.error} onRetry={() => void read.refetch()} right="reader" /> : null}
       <div className="list-bar">
         <p className="small">
-          {timers.orderDue}
+          {prefixOf(filter) === undefined ? (
+            <button
+              type="button"
+              className="link-button"
+              title={timers.turnOrder}
+              onClick={() => set({ cursor: undefined, order: orderOf(filter) === "due_asc" ? "due_desc" : "due_asc" }, { push: true })}
+            >
+              {orderOf(filter) === "due_asc" ? timers.orderDueAsc : timers.orderDue}
+            </button>
+          ) : (
+            timers.orderKey
+          )}
           {filter.state === "retrying" ? ` · ${timers.retryingNote}` : ""}
           {rows.length > 0 ? ` · ${common.rowsShown(count(rows.length) + (last?.next_cursor ? "+" : ""))}` : ""}
         </p>

@@ -1,15 +1,19 @@
 /** One type: its rights as sentences, its schema, its revisions, its limits. */
 import { Link, Outlet, useParams } from "@tanstack/react-router";
 
-import type { TimerType } from "../../api/model";
+import { useState } from "react";
+
+import { PauseDialog, ResumeDialog } from "../../actions/PauseDialog";
+import type { Pause, TimerType } from "../../api/model";
 import { useType } from "../../api/queries";
 import { durationText } from "../../time/duration";
-import { types as words } from "../../text";
+import { actions, types as words } from "../../text";
 import { usePageTitle } from "../../shell/title";
 import { GrantList } from "../../ui/Grants";
+import { Guarded } from "../../ui/Guarded";
 import { JsonView } from "../../ui/Json";
 import { Loaded, Panel } from "../../ui/Panel";
-import { Fact, Facts, Mono } from "../../ui/text";
+import { Fact, Facts, Foreign, Mono } from "../../ui/text";
 import { At } from "../../ui/Time";
 
 export function useTypeName(): string {
@@ -20,6 +24,7 @@ export function TypeLayout() {
   const type = useTypeName();
   usePageTitle(type);
   const read = useType(type);
+  const [dialog, setDialog] = useState<"pause" | "resume">();
   return (
     <Loaded query={read} lines={6}>
       {(t) => (
@@ -27,6 +32,15 @@ export function TypeLayout() {
           <header className="page-head">
             <h1 className="mono">{t.name}</h1>
             <div className="page-tools">
+              {t.paused ? (
+                <Guarded right="resume_type" kind="primary" onPress={() => setDialog("resume")}>
+                  {actions.names.resume}
+                </Guarded>
+              ) : (
+                <Guarded right="pause_type" onPress={() => setDialog("pause")}>
+                  {actions.names.pause}
+                </Guarded>
+              )}
               <Link className="button" to="/timers" search={{ type: t.name } as never}>
                 {words.timersOf}
               </Link>
@@ -35,6 +49,9 @@ export function TypeLayout() {
               </Link>
             </div>
           </header>
+          {t.paused ? <Paused pause={t.paused} /> : null}
+          {dialog === "pause" ? <PauseDialog type={t} onClose={() => setDialog(undefined)} /> : null}
+          {dialog === "resume" ? <ResumeDialog type={t} onClose={() => setDialog(undefined)} /> : null}
           <nav className="tabs" aria-label={t.name}>
             <Link to="/types/$type" params={{ type }} activeOptions={{ exact: true }}>
               {words.tabs.detail}
@@ -53,6 +70,26 @@ export function TypeLayout() {
         </>
       )}
     </Loaded>
+  );
+}
+
+/** That its timers wait, why, and until when. */
+function Paused({ pause }: { pause: Pause }) {
+  return (
+    <div className="notice" role="status">
+      <p>
+        <strong>{words.pausedBy[pause.scope]}</strong> <Foreign>{pause.reason}</Foreign>
+      </p>
+      <p className="small">
+        {words.pausedSince} <At iso={pause.since} />, <Foreign>{pause.by}</Foreign>
+        {pause.until ? (
+          <>
+            {" "}
+            · {words.pausedUntil} <At iso={pause.until} />
+          </>
+        ) : null}
+      </p>
+    </div>
   );
 }
 

@@ -1,0 +1,94 @@
+/** What the server tells by itself: figures, why a timer waits, pauses, and rows that change under the eye. */
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+
+import { openBrowser, Tab } from "./support/browser.mjs";
+import { order, Server } from "./support/server.mjs";
+import { Shop } from "./support/shop.mjs";
+
+let server, browser, shop;
+
+before(async () => {
+  [server, browser, shop] = await Promise.all([Server.start(), openBrowser(), Shop.start()]);
+  await shop.type(server, "quiet");
+  await shop.type(server, "shut");
+});
+
+after(async () => {
+  await browser?.close();
+  await server?.stop();
+  await shop?.stop();
+});
+
+const register = (key, more = {}) => server.call("POST", "/v1/timers", { type: "quiet", key, payload: order(key), delay: "1h", ...more });
+const dialog = (tab) => tab.page.getByRole("dialog");
+
+test("the overview shows what happens, as it happens", async () => {
+  const tab = await Tab.open(browser, server);
+  await tab.page.getByRole("heading", { name: "Overview" }).waitFor();
+  await tab.sees("Live");
+  for (let n = 0; n < 20; n += 1) await register(`live-${n}`, { delay: "100ms" });
+  // A rate is over a minute at most: twenty stay to be seen for long enough.
+  await tab.page.waitForFunction(() => /^0\.[1-9]|^[1-9]/.test(document.querySelector(".figure dd, .figure-value")?.textContent?.trim() ?? ""));
+  await register("ahead", { delay: "30m" });
+  await tab.page.reload();
+  await tab.sees("Due in the next hour");
+  await tab.page.locator(".bar span").first().waitFor();
+  await tab.axe("live overview");
+  await tab.shot("overview-live");
+  await tab.close();
+});
+
+test("a pause is made, met and ended, and a timer says that it waits for it", async () => {
+  const tab = await Tab.open(browser, server, { at: "/types/shut" });
+  await tab.button("Pause").click();
+  const verb = dialog(tab).getByRole("button", { name: "Pause type" });
+  assert.equal(await verb.getAttribute("aria-disabled"), "true", "not without a reason");
+  await dialog(tab).getByLabel("Reason").fill("the bank is shut");
+  await dialog(tab).getByLabel("Until (optional)").fill("soon");
+  assert.equal(await verb.getAttribute("aria-disabled"), "true", "not until some time that is none");
+  await dialog(tab).getByLabel("Until (optional)").fill("2h");
+  await tab.shot("pause");
+  await verb.click();
+  await dialog(tab).waitFor({ state: "detached" });
+  await tab.sees("the bank is shut");
+
+  const { id } = await register("waits", { type: "shut", delay: "300ms" });
+  await tab.go(`/timers/${id}`);
+  await tab.page.locator(".why-sentence", { hasText: "Its type shut is paused: the bank is shut" }).waitFor();
+  await tab.page.locator(".why-check-blocking", { hasText: "Resume it" }).waitFor();
+  await tab.axe("a timer that waits");
+  await tab.shot("why-paused");
+  await tab.go("/");
+  await tab.sees("Paused: shut");
+
+  await tab.go("/types/shut");
+  await tab.button("Resume").click();
+  await dialog(tab).getByRole("button", { name: "Resume type" }).click();
+  await dialog(tab).waitFor({ state: "detached" });
+  await server.until(`/v1/timers/${id}`, (t) => t.state === "closed");
+  await tab.close();
+});
+
+test("a timer that waits says when it is due, and its page changes when it ends", async () => {
+  const { id } = await register("due-later", { delay: "40m" });
+  const tab = await Tab.open(browser, server, { at: `/timers/${id}` });
+  await tab.page.locator(".why-sentence", { hasText: /It is due in (39|40) minutes/ }).waitFor();
+  await tab.shot("why-not-due");
+  await server.call("POST", `/v1/timers/${id}/resolve`, { reason: "paid" });
+  await tab.sees("Resolved");
+  await tab.close();
+});
+
+test("keys are found by their start, and a list is turned round", async () => {
+  for (const [key, delay] of [["B17-a", "3h"], ["B17-b", "1h"], ["B18", "2h"]]) await register(key, { delay });
+  const tab = await Tab.open(browser, server, { at: "/timers?key=B1*" });
+  const keys = () => tab.page.locator("tr[data-row] .col-key a").allTextContents();
+  await tab.page.waitForFunction(() => document.querySelectorAll("tr[data-row]").length === 3);
+  assert.deepEqual((await keys()).map((k) => k.trim()), ["B17-a", "B17-b", "B18"]);
+  await tab.go("/timers?state=scheduled&type=quiet");
+  await tab.button("By due time, soonest first").click();
+  await tab.page.waitForURL(/order=due_desc/);
+  await tab.page.waitForFunction(() => document.querySelector("tr[data-row] .col-key a")?.textContent?.includes("B17-a"));
+  await tab.close();
+});
