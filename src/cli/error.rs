@@ -98,7 +98,9 @@ impl Error {
             "unknown_type" => "`lapse type list` shows the types that there are; `lapse plugin push` makes one",
             "key_conflict" => "the key stands for another registration, for good: use a new key for a new timer",
             "firing" => "it is being decided at this moment; ask again in a second",
-            "grant_missing" => "grant what it needs with --grant [EXPORT:]http:HOST:PORT",
+            "grant_missing" => {
+                "grant what it needs with --grant [EXPORT:]http:HOST:PORT, [EXPORT:]sql:NAME or [EXPORT:]secret:NAME"
+            }
             "rate_limited" | "unavailable" => "nothing was done; try again in a moment",
             _ => return None,
         };

@@ -79,6 +79,12 @@ impl Engine {
         if let Some(entry) = snapshot.by_id(compensation.type_id) {
             self.catalog.costs().record(&entry.row, compensation.revision, Export::Compensate, &run.cost);
         }
+        for step in &run.counters {
+            let of = [("namespace", task.namespace.clone()), ("type", task.timer_type.clone())];
+            let [namespace, timer_type] = of;
+            counter!("lapse_plugin_counter_total", &[namespace, timer_type, ("name", step.name.to_string())])
+                .increment(step.value);
+        }
         let detail = detail(&compensation, &run);
         let policy = RetryPolicy { attempts: self.config.attempts, initial: self.config.initial, max: self.config.max };
         let result = match (run.result, run.deferred) {
@@ -212,6 +218,9 @@ fn detail(compensation: &Compensation, run: &Run<Option<String>>) -> serde_json:
     let mut detail = json!({ "revision": compensation.revision, "cost": run.cost });
     if !run.denied.is_empty() {
         detail["denied"] = json!(run.denied.iter().take(MAX_DENIED).collect::<Vec<_>>());
+    }
+    if !run.counters.is_empty() {
+        detail["counters"] = json!(run.counters);
     }
     if !run.logs.is_empty() {
         let mut bytes = 0;

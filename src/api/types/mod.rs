@@ -51,7 +51,8 @@ pub struct PutTypeRequest {
     #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<Value>, nullable = false)]
     config: Option<Box<RawValue>>,
-    /// `[EXPORT:]http:HOST[:PORT]`, where EXPORT is `on-expire`, `on-remind` or `compensate` (the default). Only what
+    /// `[EXPORT:]http:HOST[:PORT]`, `[EXPORT:]sql:NAME` of a data source or `[EXPORT:]secret:NAME`, where EXPORT is
+    /// `on-expire`, `on-remind` or `compensate` (the default). Only what
     /// the plugin asks for can be granted; what the active revision does not have needs an operator.
     #[serde(default)]
     #[schema(required = false)]

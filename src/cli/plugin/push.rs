@@ -43,7 +43,7 @@ pub struct Push {
     /// A setting of the type; a value that is JSON is taken as such, anything else as text. May be given more than once
     #[arg(long, short = 'c', value_name = "NAME=VALUE", requires = "timer_type")]
     config: Vec<String>,
-    /// A right of the type: [EXPORT:]http:HOST[:PORT], where EXPORT is compensate (the default) or on-expire. May be
+    /// A right of the type: [EXPORT:]http:HOST[:PORT], [EXPORT:]sql:NAME or [EXPORT:]secret:NAME, where EXPORT is compensate (the default) or on-expire. May be
     /// given more than once
     #[arg(long, short = 'g', value_name = "GRANT", requires = "timer_type")]
     grant: Vec<Grant>,

@@ -18,6 +18,10 @@ pub struct Given<'a> {
 pub struct End {
     pub timer: Value,
     pub compensations: Vec<Value>,
+    /// What happened to it, in order.
+    pub kinds: Vec<String>,
+    /// The server's metrics.
+    pub metrics: String,
 }
 
 /// Kind and payload of each compensation that was decided, in order.
@@ -59,5 +63,10 @@ pub fn run_to_the_end_with(given: Given, before: impl FnOnce(&Dev, &std::path::P
     eventually("its compensations are through", || {
         compensations().iter().all(|c| c["state"] != "pending" && c["state"] != "running")
     });
-    End { timer: timer(), compensations: compensations() }
+    let events = dev.json(&["timer", "events", &id]);
+    let kinds = events["items"].as_array().unwrap().iter().map(|e| e["kind"].as_str().unwrap().to_owned()).collect();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let url = format!("{}/metrics", dev.url);
+    let metrics = runtime.block_on(async { reqwest::get(url).await.unwrap().text().await.unwrap() });
+    End { timer: timer(), compensations: compensations(), kinds, metrics }
 }

@@ -9,13 +9,13 @@ use lapse::{
     domain::decision::{Decision, Expiry, FailureClass, Verdict},
     plugin::{Keeper, Plugin, Rights, Run},
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::bed::{Bed, Shelf, host, name};
 use crate::{
     plugins::{
         host::{expiry, load, rights},
-        reference::{Given, run_to_the_end_with},
+        reference::{End, Given, run_to_the_end_with},
     },
     support::guest::component,
 };
@@ -229,28 +229,44 @@ fn an_order_expires_on_a_real_server() {
         shop.wallet("A17", "2900").await;
         shop.order("B18", "wallet", "12900", "null").await;
     });
-    let given = |key: &'static str, payload: Value| Given {
-        plugin: "order-timeout-sql",
-        config: json!({"source": "shop"}),
-        grants: &[],
-        key,
-        payload,
-    };
-    let grants = ["on-expire:sql:shop".to_owned()];
-    let url = shop.bed.url();
-    let end = run_to_the_end_with(
-        Given { grants: &grants, ..given("A17", json!({"order_id": "A17", "payment_method": "mixed"})) },
-        |dev, folder| {
+    let (grants, url) = (["on-expire:sql:shop".to_owned()], shop.bed.url());
+    let run = |key: &str, method: &str| {
+        let given = Given {
+            plugin: "order-timeout-sql",
+            config: json!({"source": "shop"}),
+            grants: &grants,
+            key,
+            payload: json!({"order_id": key, "payment_method": method}),
+        };
+        run_to_the_end_with(given, |dev, folder| {
             let file = folder.join("shop.url");
             std::fs::write(&file, format!("{url}\n")).unwrap();
             let set = dev.json(&["datasource", "set", "shop", "--url-file", file.to_str().unwrap()]);
             assert_eq!(set["kind"], "postgres");
             assert_eq!(dev.json(&["datasource", "check", "shop"])["ok"], true);
-        },
-    );
+        })
+    };
+    let counted = |end: &End, name: &str| {
+        let line = |l: &&str| l.starts_with("lapse_plugin_counter_total{") && l.contains(&format!("name=\"{name}\""));
+        end.metrics.lines().find(line).map(|line| line.rsplit(' ').next().unwrap().to_owned())
+    };
+    let end = run("A17", "mixed");
     assert_eq!(
         (&end.timer["state"], &end.timer["outcome"]["result"]["unfrozen"]),
         (&json!("closed"), &json!("2900.00"))
     );
+    // It could have done something: it was claimed first.
+    assert_eq!(end.kinds, ["registered", "claimed", "closed"]);
+    assert_eq!(counted(&end, "wallet_unfrozen").as_deref(), Some("1"));
     assert_eq!(runtime.block_on(shop.shows("A17")), "closed,4,1,0.00");
+
+    let end = run("B18", "wallet");
+    assert_eq!(
+        (&end.timer["state"], end.timer["outcome"]["code"].as_str()),
+        (&json!("failed"), Some("wallet_unfreeze_failed")),
+        "{}",
+        end.timer
+    );
+    assert_eq!(counted(&end, "wallet_unfreeze_failed").as_deref(), Some("1"));
+    assert_eq!(counted(&end, "wallet_unfrozen"), None);
 }
