@@ -49,7 +49,7 @@ pub async fn transact(
 /// Runs one statement that changes nothing.
 pub async fn read(state: &mut CallState, source: &str, statement: wit::Statement) -> Result<wit::Outcome, SqlError> {
     let outcomes = run(state, source, vec![statement], Mode::Read).await?;
-    Ok(outcomes.into_iter().next().map(lower).unwrap_or_else(|| unreachable!("an outcome a statement")))
+    Ok(outcomes.into_iter().next().map_or_else(|| unreachable!("an outcome a statement"), lower))
 }
 
 async fn run(

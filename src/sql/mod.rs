@@ -55,8 +55,8 @@ const FIRST_WAIT: Duration = Duration::from_millis(10);
 const MAX_POOLS: usize = 1_000;
 /// How often pools are looked over, how long a connection may be idle, and how long a pool may.
 const SWEEP: Duration = Duration::from_secs(10);
-const IDLE_CONNECTION: Duration = Duration::from_secs(60);
-const IDLE_POOL: Duration = Duration::from_secs(600);
+const IDLE_CONNECTION: Duration = Duration::from_mins(1);
+const IDLE_POOL: Duration = Duration::from_mins(10);
 
 /// A data source as an operator has set it; the password stands elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -268,7 +268,7 @@ impl Databases {
 
     /// Connects anew and says what is there.
     pub async fn check(&self, source: &Source, time: Duration) -> Result<Found, Error> {
-        let maker = Maker::new(Endpoint::of(source, &self.inner.settings)?, source, &self.inner.settings)?;
+        let maker = Maker::new(Endpoint::of(source, &self.inner.settings)?, source, &self.inner.settings);
         let began = Instant::now();
         let connect = async {
             let mut session = maker.connect().await?;
@@ -305,7 +305,7 @@ impl Databases {
         if pools.len() >= MAX_POOLS {
             return Err(Error::Unavailable(format!("more than {MAX_POOLS} data sources are in use on this node")));
         }
-        let pool = Arc::new(Pool::new(Maker::new(endpoint, source, &self.inner.settings)?, source));
+        let pool = Arc::new(Pool::new(Maker::new(endpoint, source, &self.inner.settings), source));
         pools.insert(key, Arc::clone(&pool));
         drop(pools);
         if !self.inner.sweeping.swap(true, Ordering::AcqRel) {

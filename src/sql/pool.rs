@@ -65,7 +65,7 @@ enum Target {
 }
 
 impl Maker {
-    pub fn new(endpoint: Endpoint, source: &Source, settings: &Settings) -> Result<Self, Error> {
+    pub fn new(endpoint: Endpoint, source: &Source, settings: &Settings) -> Self {
         let target = match endpoint {
             Endpoint::File(path) => Target::File(path),
             Endpoint::Server(place) => Target::Server {
@@ -75,7 +75,7 @@ impl Maker {
             },
         };
         let max_bytes = usize::try_from(source.definition.max_bytes).unwrap_or(usize::MAX);
-        Ok(Self { target, statement_time: source.definition.statement_timeout.as_std(), max_bytes })
+        Self { target, statement_time: source.definition.statement_timeout.as_std(), max_bytes }
     }
 
     pub async fn connect(&self) -> Result<Box<dyn Session>, Error> {

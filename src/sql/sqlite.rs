@@ -158,7 +158,7 @@ fn statement_on(conn: &Connection, statement: &Statement, mode: Mode, room: &mut
         return Err(Stopped::Invalid(format!("the parameter ${} is not used", unused + 1)));
     }
     let before = conn.total_changes();
-    let columns: Vec<String> = prepared.column_names().into_iter().map(str::to_owned).collect();
+    let columns: Vec<String> = prepared.column_names().map(str::to_owned).collect();
     let mut outcome = Outcome { columns, ..Outcome::default() };
     let mut rows = prepared.raw_query();
     while let Some(row) = rows.next()? {
@@ -175,7 +175,6 @@ fn statement_on(conn: &Connection, statement: &Statement, mode: Mode, room: &mut
     Ok(outcome)
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "SQLite's own form of it")]
 fn authorize(context: AuthContext<'_>) -> Authorization {
     match context.action {
         AuthAction::Select

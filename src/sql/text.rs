@@ -96,17 +96,15 @@ fn behind_comment(dialect: Dialect, inside: &str) -> Option<&str> {
     let mut rest = inside;
     loop {
         let close = rest.find("*/")?;
-        match rest.find("/*").filter(|open| dialect == Dialect::Postgres && *open < close) {
-            Some(open) => {
-                depth += 1;
-                rest = &rest[open + 2..];
-            }
-            None => {
-                depth -= 1;
-                rest = &rest[close + 2..];
-                if depth == 0 {
-                    return Some(rest);
-                }
+        let open = rest.find("/*").filter(|open| dialect == Dialect::Postgres && *open < close);
+        if let Some(open) = open {
+            depth += 1;
+            rest = &rest[open + 2..];
+        } else {
+            depth -= 1;
+            rest = &rest[close + 2..];
+            if depth == 0 {
+                return Some(rest);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Values in PostgreSQL's own form (its documentation, "Data Types", and the binary forms of `src/backend/utils/adt`).
 
-use std::error::Error as StdError;
+use std::{error::Error as StdError, fmt::Write as _};
 
 use bytes::BytesMut;
 use chrono::{Days, NaiveDate};
@@ -164,13 +164,14 @@ fn numeric(raw: &[u8]) -> Option<String> {
     }
     for place in (0..=weight).rev() {
         let digit = digit(place)?;
-        if place == weight { out.push_str(&digit.to_string()) } else { out.push_str(&format!("{digit:04}")) }
+        let written = if place == weight { write!(out, "{digit}") } else { write!(out, "{digit:04}") };
+        written.ok()?;
     }
     if scale > 0 {
         let mut fraction = String::new();
         let groups = i32::try_from(scale.div_ceil(4)).ok()?;
         for place in 1..=groups {
-            fraction.push_str(&format!("{:04}", digit(-place)?));
+            write!(fraction, "{:04}", digit(-place)?).ok()?;
         }
         out.push('.');
         out.push_str(fraction.get(..scale)?);

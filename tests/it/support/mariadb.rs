@@ -10,7 +10,7 @@ use std::{
 };
 
 /// How long a server may take to start, and tries, since the free port that was found may be taken by then.
-const STARTS_WITHIN: Duration = Duration::from_secs(60);
+const STARTS_WITHIN: Duration = Duration::from_mins(1);
 const STARTS: usize = 5;
 
 pub struct MariaDb {
