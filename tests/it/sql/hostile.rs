@@ -23,6 +23,10 @@ const EVERYWHERE: &[Case] = &[
     ("SELEC 1", "invalid 0"),
     ("", "invalid 0"),
     ("/* without an end", "invalid 0"),
+];
+
+/// MariaDB ends a recursion by itself.
+const RECURSIONS: &[Case] = &[
     ("WITH RECURSIVE f(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM f) SELECT count(*) FROM f", "timeout"),
     (
         "WITH RECURSIVE f(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM f WHERE n < 1000000) SELECT n FROM f",
@@ -33,8 +37,8 @@ const EVERYWHERE: &[Case] = &[
 const POSTGRES: &[Case] = &[
     ("SELECT pg_sleep(60)", "timeout"),
     ("SELECT set_config('statement_timeout', '0', false), pg_sleep(60)", "timeout"),
-    ("SELECT n FROM generate_series(1, 1000000) AS n", "too-large"),
-    ("SELECT repeat('x', 200000000)", "too-large"),
+    ("SELECT generate_series(1, 1000000)", "too-large"),
+    ("SELECT repeat('x', 20000000)", "too-large"),
     ("SELECT repeat('x', 300000)", "too-large"),
     ("COPY stock TO STDOUT", "invalid 0"),
     ("COPY stock FROM STDIN", "invalid 0"),
@@ -49,6 +53,7 @@ const POSTGRES: &[Case] = &[
 
 const MARIADB: &[Case] = &[
     ("SELECT sleep(60)", "timeout"),
+    ("SELECT count(*) FROM seq_1_to_1000000 AS a, seq_1_to_1000000 AS b", "timeout"),
     ("SELECT seq FROM seq_1_to_1000000", "too-large"),
     ("SELECT repeat('x', 10000000)", "too-large"),
     ("/*! COMMIT */", "invalid 0: a comment that is carried out is not taken"),
@@ -64,7 +69,6 @@ const MARIADB: &[Case] = &[
 const SQLITE: &[Case] = &[
     ("ATTACH DATABASE '/tmp/mine.db' AS mine", "invalid 0"),
     ("PRAGMA journal_mode = DELETE", "invalid 0"),
-    ("SELECT * FROM pragma_database_list", "invalid 0"),
     ("SELECT load_extension('x')", "invalid 0"),
     ("SELECT randomblob(100000000)", "too-large"),
     ("SELECT ?1", "invalid 0"),
@@ -78,11 +82,13 @@ async fn each_is_refused_and_the_pool_is_well() {
         let mut cases = EVERYWHERE.to_vec();
         if bed.is_postgres() {
             bed.execute("CREATE PROCEDURE ends_it() LANGUAGE plpgsql AS $$ BEGIN COMMIT; END $$").await;
+            cases.extend(RECURSIONS);
             cases.extend(POSTGRES);
         } else if bed.is_mariadb() {
             bed.execute("CREATE PROCEDURE ends_it() COMMIT").await;
             cases.extend(MARIADB);
         } else {
+            cases.extend(RECURSIONS);
             cases.extend(SQLITE);
         }
         let guest = Guest::on(&bed).await;

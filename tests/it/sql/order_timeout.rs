@@ -262,7 +262,7 @@ fn an_order_expires_on_a_real_server() {
 
     let end = run("B18", "wallet");
     assert_eq!(
-        (&end.timer["state"], end.timer["outcome"]["code"].as_str()),
+        (&end.timer["state"], end.timer["outcome"]["failure"]["code"].as_str()),
         (&json!("failed"), Some("wallet_unfreeze_failed")),
         "{}",
         end.timer
