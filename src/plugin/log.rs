@@ -13,20 +13,20 @@ pub struct LogBuffer(Arc<Mutex<Lines>>);
 #[derive(Debug)]
 struct Lines {
     kept: Vec<LogLine>,
-    max_lines: usize,
-    max_bytes: usize,
+    capacity: usize,
+    line_bytes: usize,
     dropped: u64,
 }
 
 impl LogBuffer {
     pub fn new(max_lines: usize, max_bytes: usize) -> Self {
-        Self(Arc::new(Mutex::new(Lines { kept: Vec::new(), max_lines, max_bytes, dropped: 0 })))
+        Self(Arc::new(Mutex::new(Lines { kept: Vec::new(), capacity: max_lines, line_bytes: max_bytes, dropped: 0 })))
     }
 
     pub fn write(&self, level: &'static str, message: &str) {
         let mut lines = self.0.lock();
-        if lines.kept.len() < lines.max_lines {
-            let message = cut(message, lines.max_bytes).into_owned();
+        if lines.kept.len() < lines.capacity {
+            let message = cut(message, lines.line_bytes).into_owned();
             lines.kept.push(LogLine { level: level.to_owned(), message });
         } else {
             lines.dropped += 1;
@@ -35,7 +35,7 @@ impl LogBuffer {
 
     /// Bytes of a line that are kept.
     pub fn line_bytes(&self) -> usize {
-        self.0.lock().max_bytes
+        self.0.lock().line_bytes
     }
 
     /// What the guest said last at level `error`: a panic's message, when it panicked. Lines that were said on end

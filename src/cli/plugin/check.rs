@@ -224,12 +224,10 @@ impl Report {
             text.extend(self.samples.iter().map(Checked::describe));
             let most = |of: fn(&Checked) -> u64| self.samples.iter().map(of).max().unwrap_or(0);
             let passed = self.samples.iter().filter(|sample| sample.passed).count();
-            text.push_str(&format!(
-                "{passed} of {} samples as expected; at most {} µs of CPU and {} of memory a call\n",
-                self.samples.len(),
-                most(|s| s.cpu_us),
-                bytes(most(|s| s.memory_bytes)),
-            ));
+            let (cpu_us, memory) = (most(|s| s.cpu_us), bytes(most(|s| s.memory_bytes)));
+            let (passed, all) = (passed.to_string(), self.samples.len().to_string());
+            text.extend([&*passed, " of ", &*all, " samples as expected; at most "]);
+            text.extend([&*cpu_us.to_string(), " µs of CPU and ", &*memory, " of memory a call\n"]);
         }
         text
     }

@@ -67,5 +67,9 @@ pub fn describe(outcome: &Value, denied: &[String], cpu: String, memory_bytes: u
 }
 
 pub fn describe_logs<'a>(logs: impl IntoIterator<Item = &'a LogLine>) -> String {
-    logs.into_iter().map(|line| format!("log {}: {}\n", line.level, clean(&line.message))).collect()
+    let mut text = String::new();
+    for line in logs {
+        text.extend(["log ", &line.level, ": ", &clean(&line.message), "\n"]);
+    }
+    text
 }

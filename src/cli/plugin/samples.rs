@@ -182,7 +182,11 @@ fn differ(pointer: &str, expected: Option<&Value>, actual: Option<&Value>, found
         (Some(Value::Number(a)), Some(Value::Number(b))) if a == b || a.as_f64() == b.as_f64() => {}
         (a, b) if a == b => {}
         _ => {
-            found.push(Difference { pointer: pointer.to_owned(), expected: expected.cloned(), actual: actual.cloned() })
+            found.push(Difference {
+                pointer: pointer.to_owned(),
+                expected: expected.cloned(),
+                actual: actual.cloned(),
+            });
         }
     }
 }
