@@ -181,20 +181,13 @@ test("a reader sees everything, and each action says which role it needs", async
   const { secret: token } = await server.call("POST", "/v1/keys", { name: "reader", role: "reader" });
   const tab = await Tab.open(browser, server, { at: `/timers/${ids.days}`, token });
   await tab.sees("Timeline");
-  const role = await server.call("GET", "/v1/self", undefined, { any: true, token });
-  if (role?.role !== "reader") {
-    // A server that does not tell the role judges each call; the refusal is explained.
-    await tab.button("Cancel timer").click();
-    await tab.page.getByRole("dialog").getByRole("button", { name: "Cancel timer" }).click();
-    await tab.sees("This needs the role producer or above");
-  } else {
-    for (const name of ["Resolve", "Cancel timer", "Reschedule", "Fire now"]) {
-      const button = tab.button(name);
-      assert.equal(await button.getAttribute("aria-disabled"), "true", name);
-      await button.click();
-      assert.equal(await tab.page.getByRole("dialog").count(), 0, name);
-    }
-    await tab.page.getByText("Needs the role producer").first().waitFor({ state: "attached" });
+  await tab.page.getByText("Needs the role producer").first().waitFor({ state: "attached" });
+  for (const name of ["Resolve", "Cancel timer", "Reschedule", "Fire now"]) {
+    const button = tab.button(name);
+    assert.equal(await button.getAttribute("aria-disabled"), "true", name);
+    // As a person does: nothing keeps a press from a button that only says that it is off.
+    await button.click({ force: true });
+    assert.equal(await tab.page.getByRole("dialog").count(), 0, name);
   }
   await tab.close();
 });

@@ -7,6 +7,9 @@ import { cell } from "../time/format";
 import { common } from "../text";
 import { painted, zone } from "./prefs";
 
+/** Whether ticks stand less than a minute apart, so that minutes alone would all read the same. */
+const within = (ticks: number[]) => ticks.length > 1 && (ticks[1] ?? 0) - (ticks[0] ?? 0) < 60;
+
 export type Line = { label: string; color: string; values: (number | null)[]; dash?: number[] };
 
 type Props = {
@@ -50,7 +53,7 @@ export function Chart({ label, times, lines, height = 160, bars, format, goal, o
         cursor: { drag: { x: false, y: false }, points: { size: 6 } },
         scales: { y: { range: (_u, _min, max) => [0, Math.max(max * 1.1, goal ? goal.value * 1.2 : 0, 0.1)] } },
         axes: [
-          { ...axis, values: (_u, ticks) => ticks.map((t) => cell(new Date(t * 1000).toISOString(), z, t * 1000).slice(0, 5)), space: 60 },
+          { ...axis, values: (_u, ticks) => ticks.map((t) => cell(new Date(t * 1000).toISOString(), z, t * 1000).slice(0, within(ticks) ? 8 : 5)), space: 72 },
           { ...axis, size: 56, values: (_u, ticks) => ticks.map((t) => latest.current.format(t)) },
         ],
         series: [
