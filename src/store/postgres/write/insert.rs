@@ -66,9 +66,8 @@ impl<'a> Registrations<'a> {
             }
             let key = (new.type_id, new.key.clone());
             match (taken.get(&key), self.firsts.get(&key)) {
-                // It is there by this same registration, whose first answer was lost.
-                (Some(timer), _) if timer.id == new.id => Inserted::Created(timer.clone()),
-                (None, Some(timer)) if timer.id == new.id => Inserted::Created(timer.clone()),
+                // What was taken may be there by this same registration, whose first answer was lost.
+                (Some(timer), _) | (None, Some(timer)) if timer.id == new.id => Inserted::Created(timer.clone()),
                 (Some(timer), _) | (None, Some(timer)) => against(timer.clone(), &new.fingerprint),
                 (None, None) => Inserted::OutOfRange,
             }

@@ -111,7 +111,9 @@ pub(super) async fn write(store: &Postgres, ops: &[Op]) -> Result<Vec<Answer>, F
                 // What came before it is done.
                 Err(fault) => {
                     let error = Error::from(fault);
-                    part.iter().for_each(|(place, _)| answers[*place] = Some(Answer::Refused(error.clone())));
+                    for (place, _) in &part {
+                        answers[*place] = Some(Answer::Refused(error.clone()));
+                    }
                 }
             }
             is_first = false;
