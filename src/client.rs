@@ -71,6 +71,12 @@ impl Client {
         self.send(self.request(Method::GET, path)?.query(query)).await
     }
 
+    /// An answer that is plain text, such as the metrics.
+    pub async fn text(&self, path: &str) -> Result<String, Error> {
+        let lost = |source: reqwest::Error| Error::from_transport(self.base(), source);
+        self.request(Method::GET, path)?.send().await.map_err(lost)?.text().await.map_err(lost)
+    }
+
     pub async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Error> {
         self.send(self.request(Method::POST, path)?.json(body)).await
     }

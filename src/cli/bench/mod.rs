@@ -1,5 +1,6 @@
-//! `lapse bench`: measures a running server from outside, by the API alone.
+//! `lapse bench`: measures a running server from outside, by the API alone; or a cluster that it starts itself.
 
+mod cluster;
 mod expire;
 mod measure;
 mod neighbours;
@@ -18,6 +19,7 @@ pub enum Bench {
     Expire(expire::Expire),
     Race(race::Race),
     Neighbours(neighbours::Neighbours),
+    Cluster(cluster::Cluster),
 }
 
 impl Bench {
@@ -27,6 +29,7 @@ impl Bench {
             Self::Expire(expire) => expire.run(out).await,
             Self::Race(race) => race.run(out).await,
             Self::Neighbours(neighbours) => neighbours.run(out).await,
+            Self::Cluster(cluster) => cluster.run(out).await,
         }
     }
 }

@@ -63,6 +63,12 @@ impl Work {
 }
 
 impl Run {
+    /// On a server of the benchmark's own. In `payload`, `{key}` stands for the timer's key.
+    pub fn of(client: Client, payload: String) -> Self {
+        let prefix = format!("bench-{}-{:08x}-", now().as_millis(), rand::random::<u32>());
+        Self { client, timer_type: UNCHECKED.to_owned(), payload: Some(payload), prefix }
+    }
+
     pub fn key(&self, number: u64) -> String {
         format!("{}{number}", self.prefix)
     }

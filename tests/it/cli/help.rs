@@ -52,7 +52,7 @@ const COMMANDS: &str = "dev, serve, migrate up, migrate down, migrate status, pl
     timer fire, timer retry, compensation list, compensation show, compensation redrive, pause, resume, pauses, \
     secret set, secret list, secret delete, datasource set, datasource list, datasource check, datasource delete, \
     key create, key list, \
-    key revoke, config, doctor, bench register, bench expire, bench race, bench neighbours, openapi, demo-shop, completion";
+    key revoke, config, doctor, bench register, bench expire, bench race, bench neighbours, bench cluster, openapi, demo-shop, completion";
 
 /// What an example shows must be a call that is understood.
 #[test]
