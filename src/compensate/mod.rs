@@ -14,7 +14,7 @@
 //!                     tries left? ─► pending again, later (it waits in the store, not in a place) : dead
 //! ```
 //!
-//! A lane whose downstream hangs fills its own places only. A run whose lease has lapsed is fenced: what it reports
+//! A lane whose downstream hangs fills its own places only, and has fewer of them while it does. A run whose lease has lapsed is fenced: what it reports
 //! changes nothing, and the run that has taken over reports for it. The idempotency key is the compensation's id over all
 //! attempts and redrives, so that a downstream can tell a repeat.
 
@@ -259,8 +259,8 @@ impl Engine {
                     let engine = Arc::clone(&self);
                     let lane = lane.clone();
                     self.tasks.spawn(async move {
-                        let place = Place { engine: Arc::clone(&engine), lane };
-                        engine.run(compensation).await;
+                        let mut place = Place { engine: Arc::clone(&engine), lane, hung: None };
+                        place.hung = engine.run(compensation).await;
                         drop(place);
                     });
                 }
@@ -279,11 +279,20 @@ impl Engine {
 struct Place {
     engine: Arc<Engine>,
     lane: Lane,
+    /// Whether its run hung, if it came to its end.
+    hung: Option<bool>,
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if self.engine.places.leave(&self.lane) {
+        let (can_claim, width) = self.engine.places.leave(&self.lane, self.hung);
+        if let Some(width) = width {
+            tracing::warn!(
+                lapse.type_id = self.lane.type_id.0, compensation.kind = %self.lane.kind, lane.width = width,
+                "runs of a lane of compensations hang, or have recovered: it has another width"
+            );
+        }
+        if can_claim {
             self.engine.woken.notify_one();
         }
     }

@@ -1,4 +1,4 @@
-//! The places of each lane: how many run, and which lanes have something to claim.
+//! The places of each lane: how many run, and which lanes have something to claim. A lane whose runs hang has fewer.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,12 @@ use parking_lot::Mutex;
 use crate::domain::{
     id::{Name, TypeId},
     time::Timestamp,
+    width::Width,
 };
+
+/// Lanes without work whose runs have hung of late and that are remembered; more are as wide as ever when they are next
+/// used.
+const MAX_SUSPECTS: usize = 1_000;
 
 /// Compensations of one kind of one type.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -16,13 +21,24 @@ pub(super) struct Lane {
     pub kind: Name,
 }
 
-#[derive(Default)]
 struct Use {
     running: usize,
     /// A claim is under way: one at a time in a lane.
     claiming: bool,
     /// There may be something to claim.
     woken: bool,
+    /// How many may run.
+    width: Width,
+}
+
+impl Use {
+    fn new(places: usize) -> Self {
+        Self { running: 0, claiming: false, woken: false, width: Width::new(places) }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.running == 0 && !self.claiming && !self.woken
+    }
 }
 
 #[derive(Default)]
@@ -50,7 +66,7 @@ impl Places {
 
     /// There may be something to claim for this lane.
     pub fn wake(&self, lane: Lane) {
-        self.state.lock().lanes.entry(lane).or_default().woken = true;
+        self.state.lock().lanes.entry(lane).or_insert_with(|| Use::new(self.each)).woken = true;
     }
 
     /// At this instant some lane will have something to claim.
@@ -78,31 +94,38 @@ impl Places {
         let mut state = self.state.lock();
         let mut claims = Vec::new();
         for (lane, used) in &mut state.lanes {
-            let free = self.each.saturating_sub(used.running);
+            let free = used.width.now().saturating_sub(used.running);
             if used.woken && !used.claiming && free > 0 {
                 used.woken = false;
                 used.claiming = true;
                 claims.push((lane.clone(), free));
             }
         }
-        state.lanes.retain(|_, used| used.running > 0 || used.claiming || used.woken);
+        let mut suspects = 0;
+        state.lanes.retain(|_, used| {
+            let remembered = used.width.is_suspect() && suspects < MAX_SUSPECTS;
+            suspects += usize::from(remembered && used.is_idle());
+            !used.is_idle() || remembered
+        });
         claims
     }
 
     /// A claim has ended with so many runs; `more` if there may be others.
     pub fn claimed(&self, lane: &Lane, runs: usize, more: bool) {
         let mut state = self.state.lock();
-        let used = state.lanes.entry(lane.clone()).or_default();
+        let used = state.lanes.entry(lane.clone()).or_insert_with(|| Use::new(self.each));
         used.claiming = false;
         used.running += runs;
         used.woken |= more;
     }
 
-    /// A run has ended. Says whether its lane can claim now.
-    pub fn leave(&self, lane: &Lane) -> bool {
+    /// A run has ended, and hung or did not; that is unknown where there was none. Says whether its lane can claim now,
+    /// and how wide it is if that has changed.
+    pub fn leave(&self, lane: &Lane, hung: Option<bool>) -> (bool, Option<usize>) {
         let mut state = self.state.lock();
-        let Some(used) = state.lanes.get_mut(lane) else { return false };
+        let Some(used) = state.lanes.get_mut(lane) else { return (false, None) };
         used.running -= 1;
-        used.woken && !used.claiming
+        let changed = hung.is_some_and(|hung| used.width.record(hung));
+        (used.woken && !used.claiming, changed.then(|| used.width.now()))
     }
 }

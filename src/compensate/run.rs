@@ -1,6 +1,9 @@
 //! One run of a compensation, and what is reported of it.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use metrics::{counter, histogram};
 use serde_json::json;
@@ -25,13 +28,18 @@ const LOAD_AGAIN: DurationMs = DurationMs::from_secs(30);
 const FIRST_WAIT: DurationMs = DurationMs::from_millis(50);
 const LAST_WAIT: DurationMs = DurationMs::from_secs(1);
 const MAX_TRIES: u32 = 100;
+/// The code of a call that ran into one of its time limits.
+const TIMEOUT: &str = "timeout";
+/// A run that failed after so long has hung, whatever its plugin calls it.
+const HUNG: Duration = Duration::from_secs(5);
 /// Lines and bytes of a plugin's log that are kept with the audit event.
 const MAX_LOG_LINES: usize = 50;
 const MAX_LOG_BYTES: usize = 8 * 1024;
 const MAX_DENIED: usize = 20;
 
 impl Engine {
-    pub(super) async fn run(self: &Arc<Self>, compensation: Compensation) {
+    /// Says whether the run hung; nothing where there was none, or where it was put off.
+    pub(super) async fn run(self: &Arc<Self>, compensation: Compensation) -> Option<bool> {
         let ready = match self.catalog.revision(compensation.type_id, compensation.revision).await {
             Ok(ready) => ready,
             Err(error) => {
@@ -44,7 +52,7 @@ impl Engine {
                 let failure = Failure::new(FailureClass::Transient, "plugin_not_loaded", error.to_string());
                 let at = self.clock.now().saturating_add(LOAD_AGAIN);
                 self.finish(&compensation, RunResult::Retry { failure, at, counts: false }, json!({})).await;
-                return;
+                return None;
             }
         };
         let snapshot = self.catalog.snapshot();
@@ -72,10 +80,16 @@ impl Engine {
                 let failure = Failure::new(FailureClass::Transient, "node_stopped", "its node stopped during the run");
                 let result = RunResult::Retry { failure, at: self.clock.now(), counts: false };
                 self.finish(&compensation, result, json!({})).await;
-                return;
+                return None;
             }
         };
-        histogram!("lapse_compensation_process_seconds", &labels(&task)).record(started.elapsed().as_secs_f64());
+        let took = started.elapsed();
+        let hung = match &run.result {
+            _ if run.deferred.is_some() => None,
+            Err(failure) => Some(failure.code == TIMEOUT || (failure.class.is_retryable() && took >= HUNG)),
+            Ok(_) => Some(false),
+        };
+        histogram!("lapse_compensation_process_seconds", &labels(&task)).record(took.as_secs_f64());
         if let Some(entry) = snapshot.by_id(compensation.type_id) {
             self.catalog.costs().record(&entry.row, compensation.revision, Export::Compensate, &run.cost);
         }
@@ -95,6 +109,7 @@ impl Engine {
         if self.finish(&compensation, result.clone(), detail).await {
             tell(&compensation, &task, &result);
         }
+        hung
     }
 
     /// Writes the report, as long as the lease runs. False if it changed nothing.

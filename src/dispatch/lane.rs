@@ -12,7 +12,7 @@ use std::{
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::Notify;
 
-use super::{bucket::Bucket, holder::Weight, inflight::InHand, slots::Ticket, width::Width};
+use super::{bucket::Bucket, holder::Weight, inflight::InHand, slots::Ticket};
 use crate::{
     catalog::{Ready, TypeEntry},
     domain::{
@@ -20,6 +20,7 @@ use crate::{
         plugin::Revision,
         time::{DurationMs, Timestamp},
         timer::{State as TimerState, Timer, Trigger},
+        width::Width,
     },
     stats,
 };

@@ -44,7 +44,6 @@ mod revisions;
 mod run;
 mod settle;
 mod slots;
-mod width;
 
 use std::{
     sync::{

@@ -11,3 +11,4 @@ pub mod pause;
 pub mod plugin;
 pub mod time;
 pub mod timer;
+pub mod width;

@@ -159,6 +159,36 @@ async fn a_lane_that_hangs_holds_up_only_itself() {
     eventually("all to be done", || async { hanging(&rig) == 10 && rig.lanes().running() == 0 }).await;
 }
 
+/// It keeps fewer places, until its runs come to their end again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lane_whose_runs_time_out_narrows() {
+    let mut setup = setup();
+    setup.config.compensation.concurrency = 8;
+    setup.config.compensation.attempts = 1;
+    let mut rig = Rig::new(setup).await;
+    let (running, seen) = (Arc::new(AtomicUsize::new(0)), Arc::new(parking_lot::Mutex::new(Vec::new())));
+    let (counted, kept) = (Arc::clone(&running), Arc::clone(&seen));
+    let script = Script::deciding(|_| Ok(close_with(&["release"]))).compensating(move |_| {
+        let (running, seen) = (Arc::clone(&counted), Arc::clone(&kept));
+        Box::pin(async move {
+            let now = running.fetch_add(1, Ordering::SeqCst) + 1;
+            seen.lock().push(now);
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            running.fetch_sub(1, Ordering::SeqCst);
+            Err(failure(FailureClass::Transient, "timeout"))
+        })
+    });
+    let type_id = rig.put_type("plain", script).await;
+    for n in 0..60 {
+        rig.register(type_id, &format!("k-{n}"), at(100)).await;
+    }
+    rig.clock.advance(ms(100));
+    eventually("all to have run", || async { seen.lock().len() == 60 && running.load(Ordering::SeqCst) == 0 }).await;
+    let seen = seen.lock().clone();
+    assert!(seen.iter().any(|n| *n > 2), "it began with its places: {seen:?}");
+    assert!(seen[50..].iter().all(|n| *n == 1), "one at a time in the end: {seen:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_whose_lease_has_lapsed_cannot_report() {
     let mut rig = Rig::new(setup()).await;

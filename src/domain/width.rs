@@ -1,4 +1,4 @@
-//! How many calls of a type run at once: as many as it may, and fewer while they time out.
+//! How many calls of a lane run at once: as many as it may, and fewer while they time out.
 
 /// Timeouts in a row that halve a lane.
 const NARROW_AFTER: u32 = 3;
@@ -6,7 +6,7 @@ const NARROW_AFTER: u32 = 3;
 const WIDEN_AFTER: u32 = 16;
 
 #[derive(Debug)]
-pub(super) struct Width {
+pub struct Width {
     most: usize,
     now: usize,
     timeouts: u32,
