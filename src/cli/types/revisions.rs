@@ -87,10 +87,11 @@ impl Activate {
             let mut shown = describe(row);
             if timers > 0 || more {
                 let least = if more { "at least " } else { "" };
-                shown.push_str(&format!(
+                let stay = format!(
                     "{least}{timers} timers stay with the revision that they were registered under: this one's payload \
                      schema does not take their payload\n"
-                ));
+                );
+                shown.push_str(&stay);
             }
             shown
         })
