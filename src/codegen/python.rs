@@ -1,5 +1,7 @@
 //! Helpers for `lapse_client`. Payloads are typed dictionaries, as the client sends and gives them.
 
+use std::fmt::Write as _;
+
 use serde_json::Value;
 
 use super::{
@@ -71,32 +73,32 @@ fn declare(declaration: &Declaration, text: &mut String) {
     match &declaration.content {
         Content::Alias(shape) => {
             // As text, so that it may name what is declared later.
-            text.push_str(&format!("{name}: TypeAlias = {}\n", quoted(&written(shape))));
+            let _ = writeln!(text, "{name}: TypeAlias = {}", quoted(&written(shape)));
             if let Some(description) = description {
-                text.push_str(&format!("\"\"\"{description}\"\"\"\n"));
+                let _ = writeln!(text, "\"\"\"{description}\"\"\"");
             }
         }
         Content::Object { fields, .. } if fields.iter().all(can_be_named) => {
-            text.push_str(&format!("class {name}(TypedDict):\n"));
+            let _ = writeln!(text, "class {name}(TypedDict):");
             if let Some(description) = description {
-                text.push_str(&format!("    \"\"\"{description}\"\"\"\n\n"));
+                let _ = writeln!(text, "    \"\"\"{description}\"\"\"\n");
             }
             for field in fields {
-                text.push_str(&format!("    {}: {}\n", field.name, written_field(field)));
+                let _ = writeln!(text, "    {}: {}", field.name, written_field(field));
                 if let Some(description) = field.description.as_ref().map(|d| comment(d)).filter(|d| !d.is_empty()) {
-                    text.push_str(&format!("    \"\"\"{description}\"\"\"\n"));
+                    let _ = writeln!(text, "    \"\"\"{description}\"\"\"");
                 }
             }
         }
         Content::Object { fields, .. } => {
-            text.push_str(&format!("{name} = TypedDict(\n    {},\n    {{\n", quoted(name)));
+            let _ = writeln!(text, "{name} = TypedDict(\n    {},\n    {{", quoted(name));
             for field in fields {
                 let shape = quoted(&written_field(field));
-                text.push_str(&format!("        {}: {shape},\n", quoted(&field.name)));
+                let _ = writeln!(text, "        {}: {shape},", quoted(&field.name));
             }
             text.push_str("    },\n)\n");
             if let Some(description) = description {
-                text.push_str(&format!("\"\"\"{description}\"\"\"\n"));
+                let _ = writeln!(text, "\"\"\"{description}\"\"\"");
             }
         }
     }
@@ -165,7 +167,8 @@ def payload_of_{words}(timer: Timer) -> {payload}:
 "#
     );
     for (prefix, define, wait, client) in [("", "def", "", "Lapse"), ("a", "async def", "await ", "AsyncLapse")] {
-        text.push_str(&format!(
+        let _ = write!(
+            text,
             r#"
 
 {define} {prefix}register_{words}(
@@ -207,7 +210,7 @@ def payload_of_{words}(timer: Timer) -> {payload}:
     """Withdraws a timer of the type `{shown}`."""
     return {wait}lapse.cancel_timer_by_key({name}, key, ActionRequest(reason=reason))
 "#
-        ));
+        );
     }
     text
 }

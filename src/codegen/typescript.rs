@@ -1,5 +1,7 @@
 //! Helpers for `@lapse/client`.
 
+use std::fmt::Write as _;
+
 use serde_json::Value;
 
 use super::{
@@ -35,7 +37,7 @@ pub fn write(types: &[Named]) -> String {
     let mut text = HEAD.to_owned();
     text.push_str("\n/** The payload of each type. */\nexport interface Payloads {\n");
     for one in types {
-        text.push_str(&format!("  {}: {};\n", quoted(&one.name), one.payload));
+        let _ = writeln!(text, "  {}: {};", quoted(&one.name), one.payload);
     }
     text.push_str("}\n");
     for one in types {
@@ -52,14 +54,16 @@ fn declare(declaration: &Declaration, text: &mut String) {
     describe(declaration.description.as_ref(), "", text);
     let name = &declaration.name;
     match &declaration.content {
-        Content::Alias(shape) => text.push_str(&format!("export type {name} = {};\n", written(shape))),
+        Content::Alias(shape) => {
+            let _ = writeln!(text, "export type {name} = {};", written(shape));
+        }
         Content::Object { fields, is_open } => {
-            text.push_str(&format!("export interface {name} {{\n"));
+            let _ = writeln!(text, "export interface {name} {{");
             for field in fields {
                 describe(field.description.as_ref(), "  ", text);
                 let name = if is_identifier(&field.name) { field.name.clone() } else { quoted(&field.name) };
                 let mark = if field.is_required { "" } else { "?" };
-                text.push_str(&format!("  {name}{mark}: {};\n", written(&field.shape)));
+                let _ = writeln!(text, "  {name}{mark}: {};", written(&field.shape));
             }
             if *is_open {
                 text.push_str("  [more: string]: unknown;\n");
@@ -71,7 +75,7 @@ fn declare(declaration: &Declaration, text: &mut String) {
 
 fn describe(description: Option<&String>, indent: &str, text: &mut String) {
     if let Some(description) = description.map(|d| comment(d)).filter(|d| !d.is_empty()) {
-        text.push_str(&format!("{indent}/** {description} */\n"));
+        let _ = writeln!(text, "{indent}/** {description} */");
     }
 }
 
@@ -114,7 +118,7 @@ fn helpers(one: &Named) -> String {
     let typed = format!("Typed<{name}, {payload}>");
     let shown = comment(&one.name);
     format!(
-        r#"
+        r"
 /** Registers a timer of the type `{shown}`. The same again changes nothing. */
 export async function register{function}(lapse: Client, timer: Registration<{payload}>, options?: CallOptions): Promise<{typed}> {{
   return (await lapse.registerTimer({{ ...timer, type: {name} }}, options)) as {typed};
@@ -134,6 +138,6 @@ export async function resolve{function}(lapse: Client, key: string, body: Resolv
 export async function cancel{function}(lapse: Client, key: string, body: ActionRequest = {{}}, options?: CallOptions): Promise<{typed}> {{
   return (await lapse.cancelTimerByKey({{ type: {name}, key }}, body, options)) as {typed};
 }}
-"#
+"
     )
 }
