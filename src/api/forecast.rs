@@ -113,9 +113,10 @@ pub async fn get_forecast(
     let mut types = api.type_ids(caller.namespace_id, params.r#type.as_deref());
     types.truncate(MAX_TYPES);
     let rows = (MAX_ROWS / types.len().max(1)).max(MIN_ROWS_OF_TYPE);
-    let found = match types.is_empty() {
-        true => Vec::new(),
-        false => api.store.read().forecast(ForecastQuery { types, from, until, step, rows }).await?,
+    let found = if types.is_empty() {
+        Vec::new()
+    } else {
+        api.store.read().forecast(ForecastQuery { types, from, until, step, rows }).await?
     };
     let mut by_type: BTreeMap<TypeId, Vec<u64>> = BTreeMap::new();
     let mut looked_at: BTreeMap<TypeId, (u64, Timestamp)> = BTreeMap::new();

@@ -17,7 +17,7 @@ pub const WINDOW_MS: u64 = 60_000;
 /// Whole steps in the history.
 pub const HISTORY: usize = 120;
 /// Steps in a window, beside the one that runs.
-const IN_WINDOW: i64 = (WINDOW_MS / STEP_MS) as i64;
+const IN_WINDOW: i64 = 12;
 /// Minutes for which failures are kept.
 const MINUTES: i64 = 60;
 /// Namespaces and types with figures. Beyond it those that have been still the longest are forgotten.

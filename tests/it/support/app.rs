@@ -366,10 +366,11 @@ impl Call<'_> {
         let response = self.app.router.clone().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
         let is_stream = parts.headers.get(header::CONTENT_TYPE).is_some_and(|t| t == "text/event-stream");
-        let body = match is_stream {
+        let body = if is_stream {
             // It has no end; what it says at once is enough here.
-            true => body.into_data_stream().next().await.unwrap().unwrap(),
-            false => axum::body::to_bytes(body, usize::MAX).await.unwrap(),
+            body.into_data_stream().next().await.unwrap().unwrap()
+        } else {
+            axum::body::to_bytes(body, usize::MAX).await.unwrap()
         };
         let text = String::from_utf8_lossy(&body).into_owned();
         let json = serde_json::from_slice(&body).unwrap_or(Value::Null);
