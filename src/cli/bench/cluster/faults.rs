@@ -70,8 +70,8 @@ pub struct Recovered {
     /// Later than 250 ms, and than twice what was usual.
     pub late: usize,
     pub most_late_ms: u64,
-    /// From the fault until the last of those that were late had fired.
-    pub recovered_after_ms: u64,
+    /// From the fault until the last of those that were late had fired: the time to recover.
+    pub after_ms: u64,
 }
 
 impl Recovered {
@@ -94,18 +94,18 @@ impl Recovered {
             usual_p99_ms,
             late: late().count(),
             most_late_ms: settled().map(lateness).max().unwrap_or(0),
-            recovered_after_ms: last.map_or(0, |last| last.since(at).as_millis()),
+            after_ms: last.map_or(0, |last| last.since(at).as_millis()),
         }
     }
 }
 
 impl fmt::Display for Recovered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { fault, rate, timers, unsettled, usual_p99_ms, late, most_late_ms, recovered_after_ms } = self;
+        let Self { fault, rate, timers, unsettled, usual_p99_ms, late, most_late_ms, after_ms } = self;
         write!(
             f,
             "{fault}, at {rate} a second: {late} of {timers} late, by {most_late_ms} ms at most; the last late one fired \
-             {recovered_after_ms} ms after it; before it p99 was {usual_p99_ms} ms; {unsettled} unsettled"
+             {after_ms} ms after it; before it p99 was {usual_p99_ms} ms; {unsettled} unsettled"
         )
     }
 }

@@ -105,7 +105,7 @@ struct Measured {
 /// The broker with so many timers pending.
 #[derive(Serialize)]
 struct Pending {
-    pending: u64,
+    timers: u64,
     /// The most that were seen.
     messages: u64,
     unacked: u64,
@@ -204,7 +204,7 @@ impl Cluster {
             }
             let nats = self.watch.iter().find(|w| w.name == "nats");
             let memory_bytes = nats.and_then(Watched::memory_bytes);
-            found.push(Pending { pending: registered, messages, unacked, memory_bytes });
+            found.push(Pending { timers: registered, messages, unacked, memory_bytes });
         }
         Ok(())
     }
@@ -230,10 +230,10 @@ impl Report {
             }
         }
         let _ = writeln!(text);
-        for Pending { pending, messages, unacked, memory_bytes } in &self.pending {
+        for Pending { timers, messages, unacked, memory_bytes } in &self.pending {
             let memory = memory_bytes.map(|b| format!(", nats-server resident {}", bytes(b))).unwrap_or_default();
             let _ =
-                writeln!(text, "{pending} pending: {messages} messages at most, {unacked} of them handed out{memory}");
+                writeln!(text, "{timers} pending: {messages} messages at most, {unacked} of them handed out{memory}");
         }
         let _ = writeln!(text);
         for fault in &self.faults {

@@ -36,7 +36,7 @@ struct Process {
 }
 
 pub struct Nodes {
-    nodes: Vec<Process>,
+    running: Vec<Process>,
     shop: Process,
     folder: PathBuf,
     env: Vec<(&'static str, String)>,
@@ -65,10 +65,10 @@ impl Nodes {
         ];
         let shop =
             start(&folder, "shop", &["demo-shop", "--json", "--listen", "127.0.0.1:0"], &[], "demo_shop").await?;
-        let mut nodes = Self { nodes: Vec::new(), shop, folder, env, token };
+        let mut nodes = Self { running: Vec::new(), shop, folder, env, token };
         for nth in 0..count {
             let node = nodes.node(nth.into()).await?;
-            nodes.nodes.push(node);
+            nodes.running.push(node);
         }
         Ok(nodes)
     }
@@ -92,7 +92,7 @@ impl Nodes {
         let path = format!("v1/types/{UNCHECKED}");
         let _put: Value = client.put(&path, &body).await?;
         let began = std::time::Instant::now();
-        for nth in 0..self.nodes.len() {
+        for nth in 0..self.running.len() {
             while self.client(nth).get::<Value>(&path, &[]).await.is_err() {
                 if began.elapsed() > LIVE_WITHIN {
                     return Err(Error::Other(anyhow::anyhow!("the type does not come to node {nth}")));
@@ -104,34 +104,34 @@ impl Nodes {
     }
 
     pub fn client(&self, nth: usize) -> Client {
-        Client::new(&self.nodes[nth].url, Some(self.token.clone()))
+        Client::new(&self.running[nth].url, Some(self.token.clone()))
             .unwrap_or_else(|error| unreachable!("the node says where it listens: {error}"))
     }
 
     pub fn count(&self) -> usize {
-        self.nodes.len()
+        self.running.len()
     }
 
     /// As a power cut would.
     pub async fn kill(&mut self, nth: usize) -> Result {
-        self.nodes[nth].child.kill().await.map_err(|e| Error::Other(e.into()))
+        self.running[nth].child.kill().await.map_err(|e| Error::Other(e.into()))
     }
 
     pub async fn restart(&mut self, nth: usize) -> Result {
-        self.nodes[nth] = self.node(nth).await?;
+        self.running[nth] = self.node(nth).await?;
         Ok(())
     }
 
     pub fn watched(&self) -> Vec<Watched> {
         let named =
             |(nth, node): (usize, &Process)| Some(Watched { name: format!("node {nth}"), pid: node.child.id()? });
-        self.nodes.iter().enumerate().filter_map(named).collect()
+        self.running.iter().enumerate().filter_map(named).collect()
     }
 
     /// What triggered the expiries since each node has started.
     pub async fn triggers(&self) -> BTreeMap<String, u64> {
         let mut triggers = BTreeMap::new();
-        for nth in 0..self.nodes.len() {
+        for nth in 0..self.running.len() {
             let text = self.client(nth).text("metrics").await.unwrap_or_default();
             for line in text.lines().filter(|line| line.starts_with("lapse_timer_fired_total{")) {
                 let trigger = line.split_once("trigger=\"").and_then(|(_, rest)| rest.split_once('"'));
@@ -146,13 +146,13 @@ impl Nodes {
 
     /// Tells all to stop, and waits for a while.
     pub async fn stop(mut self) {
-        for node in &mut self.nodes {
+        for node in &mut self.running {
             if let Some(pid) = node.child.id().and_then(|pid| i32::try_from(pid).ok()) {
                 // SAFETY: a signal to a process of our own, which has not been waited for.
                 unsafe { libc::kill(pid, libc::SIGTERM) };
             }
         }
-        for node in &mut self.nodes {
+        for node in &mut self.running {
             let _ended = tokio::time::timeout(STOPS_WITHIN, node.child.wait()).await;
         }
     }
@@ -173,9 +173,8 @@ async fn start(folder: &Path, name: &str, args: &[&str], env: &[(&str, String)],
     let stdout = child.stdout.take().unwrap_or_else(|| unreachable!("it is piped"));
     let mut lines = BufReader::new(stdout).lines();
     let first = tokio::time::timeout(STARTS_WITHIN, lines.next_line()).await;
-    let line = match first {
-        Ok(Ok(Some(line))) => line,
-        _ => return Err(failed(std::fs::read_to_string(log).unwrap_or_default())),
+    let Ok(Ok(Some(line))) = first else {
+        return Err(failed(std::fs::read_to_string(log).unwrap_or_default()));
     };
     // Read on, so that it never waits for its output.
     tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
