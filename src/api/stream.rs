@@ -314,7 +314,7 @@ struct TypesChanged {
 }
 
 #[derive(Serialize)]
-struct Changed<T> {
+struct Latest<T> {
     now: Timestamp,
     changed: Vec<T>,
     dropped: u64,
@@ -377,12 +377,12 @@ fn changed(snapshot: &Snapshot, changes: Changes, now: Timestamp) -> Vec<(Topic,
     let mut told = Vec::new();
     if !timers.latest.is_empty() {
         let changed =
-            Changed { now, changed: timers.latest.into_values().map(timer).collect(), dropped: timers.dropped };
+            Latest { now, changed: timers.latest.into_values().map(timer).collect(), dropped: timers.dropped };
         told.push((Topic::Timers, frame(Topic::Timers.as_str(), &changed)));
     }
     if !compensations.latest.is_empty() {
         let changed = compensations.latest.into_values().map(compensation).collect();
-        let changed = Changed { now, changed, dropped: compensations.dropped };
+        let changed = Latest { now, changed, dropped: compensations.dropped };
         told.push((Topic::Compensations, frame(Topic::Compensations.as_str(), &changed)));
     }
     told

@@ -137,26 +137,23 @@ pub async fn list_timers(
         limit,
         ..TimerQuery::default()
     };
-    let (items, next_cursor) = match filter.key_prefix {
-        Some(prefix) => {
-            check_prefix(&prefix, &query, filter.order)?;
-            let after = decode_key(filter.cursor.as_deref())?;
-            let page = api.store.read().timers_by_prefix(PrefixQuery { filter: query, prefix, after }).await?;
-            (page.items, page.next.map(|(key, type_id)| encode_key(key.as_str(), type_id)))
+    let (items, next_cursor) = if let Some(prefix) = filter.key_prefix {
+        check_prefix(&prefix, &query, filter.order)?;
+        let after = decode_key(filter.cursor.as_deref())?;
+        let page = api.store.read().timers_by_prefix(PrefixQuery { filter: query, prefix, after }).await?;
+        (page.items, page.next.map(|(key, type_id)| encode_key(key.as_str(), type_id)))
+    } else {
+        let list = match filter.order.unwrap_or_default() {
+            TimerOrder::DueAsc => List::TimersAscending,
+            TimerOrder::DueDesc => List::Timers,
+        };
+        let place = cursor::decode_row(list, filter.cursor.as_deref())?.map(|(at, id)| (at, TimerId(id)));
+        match list {
+            List::TimersAscending => (query.order, query.after) = (Order::DueAscending, place),
+            _ => query.before = place,
         }
-        None => {
-            let list = match filter.order.unwrap_or_default() {
-                TimerOrder::DueAsc => List::TimersAscending,
-                TimerOrder::DueDesc => List::Timers,
-            };
-            let place = cursor::decode_row(list, filter.cursor.as_deref())?.map(|(at, id)| (at, TimerId(id)));
-            match list {
-                List::TimersAscending => (query.order, query.after) = (Order::DueAscending, place),
-                _ => query.before = place,
-            }
-            let page = api.store.read().timers(query).await?;
-            (page.items, page.next.map(|next| cursor::encode_row(list, next)))
-        }
+        let page = api.store.read().timers(query).await?;
+        (page.items, page.next.map(|next| cursor::encode_row(list, next)))
     };
     let shown = |row| if with_payload { api.show(row) } else { api.show(row).without_payload() };
     Ok(Json(TimerPage { items: items.into_iter().map(shown).collect(), next_cursor }))
