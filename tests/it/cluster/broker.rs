@@ -56,11 +56,11 @@ async fn a_broker_that_is_killed_wiped_and_away_makes_timers_late_by_seconds_at_
     promises.extend(killed.await.unwrap());
 
     // The load begins before, and goes on until shortly before the broker is back.
-    let away = rounds(12, 60);
+    let away = u32::try_from(rounds(12, 60)).unwrap();
     let without = beside(&cluster, "away", u64::try_from(rounds(5, 55)).unwrap(), random.random());
     seconds(0.5).await;
     broker.kill();
-    seconds(away as f64).await;
+    seconds(f64::from(away)).await;
     until_degraded(&cluster, 1.0).await;
     broker.run().await;
     promises.extend(without.await.unwrap());

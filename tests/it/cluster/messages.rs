@@ -78,7 +78,8 @@ async fn slots_that_come_twice_out_of_order_and_late_change_nothing() {
     println!("duplicates: {timers} of timers, {slots} of slots in hand; {unread} slots were acknowledged unread");
     assert!(timers > 0.0 && slots > 0.0 && unread > 0.0, "what came twice or too late is counted");
     let fired = cluster.metrics("lapse_timer_fired_total", "").await;
-    assert_eq!(fired, verdict.fired.len() as f64, "a duplicate is not counted as fired");
+    let closed = f64::from(u32::try_from(verdict.fired.len()).unwrap());
+    assert!((fired - closed).abs() < 0.5, "{fired} of {closed}: a duplicate is not counted as fired");
     let stream = broker.jetstream().await.get_stream("lapse-slots").await.unwrap();
     println!("{} messages are left in the broker", stream.cached_info().state.messages);
 }

@@ -98,10 +98,10 @@ async fn overdue_timers_drain_at_the_set_rate_and_fresh_ones_fire_on_time() {
         ledger::instant(until)
     );
     let claimed = count_of(&claimed).await;
-    let within = (until - from) as f64 / 1000.0;
-    let drained = claimed as f64 / within;
+    let within = f64::from(i32::try_from(until - from).unwrap()) / 1000.0;
+    let drained = f64::from(i32::try_from(claimed).unwrap()) / within;
     println!("drained at {drained:.0}/s of {rate}/s over {within:.1} s");
-    assert!(drained <= rate as f64 * 1.15, "faster than the rate that is set");
+    assert!(drained <= f64::from(u32::try_from(rate).unwrap()) * 1.15, "faster than the rate that is set");
     assert!(claimed > 0, "nothing is drained");
 
     let rows = sql
