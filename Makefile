@@ -12,7 +12,7 @@ run: setup ## Set up what is missing, and run Lapse with its demo shop.
 	cargo run --quiet -- dev
 
 # The console first, so that the binary that all build has it.
-test: console plugins ## Everything that must hold: tests, lints, formatting, documentation.
+test: plugins ## Everything that must hold: tests, lints, formatting, documentation.
 	@scripts/setup.sh nextest nats postgresql mariadb
 	cargo fmt --all --check
 	cd plugins && cargo fmt --all --check
@@ -21,7 +21,6 @@ test: console plugins ## Everything that must hold: tests, lints, formatting, do
 	if command -v cargo-nextest >/dev/null; then cargo nextest run; else cargo test --quiet; fi
 	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps
 	$(MAKE) --no-print-directory sdk-test
-	$(MAKE) --no-print-directory e2e
 
 soak: plugins ## The tests that take long: many kills, long outages, millions of rows.
 	@scripts/setup.sh nats postgresql mariadb

@@ -25,7 +25,9 @@ proptest! {
     #[test]
     fn quantiles_are_off_by_an_eighth_at_most(mut times in prop::collection::vec(0u64..1 << 36, 1..200)) {
         let mut tally = Tally::default();
-        times.iter().for_each(|us| tally.add(&cost(*us)));
+        for us in &times {
+            tally.add(&cost(*us));
+        }
         let summary = tally.summary(1, Export::OnExpire);
         times.sort_unstable();
         for (percent, said) in [(50, summary.cpu_us_p50), (99, summary.cpu_us_p99)] {

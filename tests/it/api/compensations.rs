@@ -147,7 +147,7 @@ async fn those_named_are_redriven_and_no_others() {
         (json!({ "ids": [] }), "payload_invalid"),
         (json!({ "ids": [dead[1]], "kind": "release" }), "malformed"),
         (json!({ "ids": ["seventeen"] }), "malformed"),
-        (json!({ "ids": [lapse::domain::id::CompensationId::new(); 1].repeat(501) }), "not_dead"),
+        (json!({ "ids": vec![lapse::domain::id::CompensationId::new(); 501] }), "not_dead"),
     ] {
         let refused = app.post("/v1/compensations/redrive").json(&body).send().await;
         if code == "not_dead" {

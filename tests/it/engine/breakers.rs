@@ -38,9 +38,9 @@ impl Service {
     async fn start() -> Self {
         let is_away = Arc::new(AtomicBool::new(false));
         let away = Arc::clone(&is_away);
-        let answer = move |_: &_| match away.load(SeqCst) {
-            true => (StatusCode::SERVICE_UNAVAILABLE, "{}"),
-            false => (StatusCode::OK, "{}"),
+        let answer = move |_: &_| {
+            let status = if away.load(SeqCst) { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
+            (status, "{}")
         };
         Self { server: Server::start(answer).await, is_away }
     }

@@ -115,7 +115,7 @@ async fn upgraded_and_rolled_back(database: Option<String>) {
     }
     let patience = std::time::Instant::now();
     while api.count("closed").await < TIMERS {
-        assert!(patience.elapsed() < Duration::from_secs(60), "{} of {TIMERS} are closed", api.count("closed").await);
+        assert!(patience.elapsed() < Duration::from_mins(1), "{} of {TIMERS} are closed", api.count("closed").await);
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 

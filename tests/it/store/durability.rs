@@ -82,7 +82,7 @@ async fn the_leases_of_a_process_that_died_end_with_it() {
         let taken = bed.store.claim_backlog(backlog.clone()).await.unwrap();
         let timer = bed.timer(due.id).await;
         if lapses < MAX_LAPSES {
-            assert_eq!(taken, [timer.clone()]);
+            assert_eq!(taken, std::slice::from_ref(&timer));
             assert_eq!((timer.state, timer.attempt, timer.lapses), (State::Firing, lapses + 1, lapses));
         } else {
             assert_eq!((taken.len(), timer.state), (0, State::Failed), "poison");

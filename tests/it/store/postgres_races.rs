@@ -331,7 +331,7 @@ async fn nodes_know_which_of_them_live() {
         live.into_iter().map(|node| (node.id, node.fires)).collect()
     };
     let a = ("a".to_owned(), true);
-    assert_eq!(beat(&one, "a", true, secs(60)).await, [a.clone()]);
+    assert_eq!(beat(&one, "a", true, secs(60)).await, std::slice::from_ref(&a));
     let b = ("b".to_owned(), false);
     assert_eq!(beat(&other, "b", false, secs(60)).await, [a.clone(), b.clone()]);
     tokio::time::sleep(Duration::from_millis(300)).await;
