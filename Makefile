@@ -11,7 +11,6 @@ run: setup ## Set up what is missing, and run Lapse with its demo shop.
 	cargo run --quiet -- plugin build plugins --all --lang rust --output plugins/dist
 	cargo run --quiet -- dev
 
-# The console first, so that the binary that all build has it.
 test: plugins ## Everything that must hold: tests, lints, formatting, documentation.
 	@scripts/setup.sh nextest nats postgresql mariadb
 	cargo fmt --all --check
