@@ -66,6 +66,8 @@ pub fn run_to_the_end_with(given: Given, before: impl FnOnce(&Dev, &std::path::P
     let events = dev.json(&["timer", "events", &id]);
     let kinds = events["items"].as_array().unwrap().iter().map(|e| e["kind"].as_str().unwrap().to_owned()).collect();
     let runtime = tokio::runtime::Runtime::new().unwrap();
+    // Another test of this process may have done so.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let url = format!("{}/metrics", dev.url);
     let metrics = runtime.block_on(async { reqwest::get(url).await.unwrap().text().await.unwrap() });
     End { timer: timer(), compensations: compensations(), kinds, metrics }
