@@ -1,5 +1,9 @@
 //! What can go wrong, and what may be done about it.
 
+use std::time::Duration;
+
+/// What a statement may take beyond its own time before the client gives up on the server's telling.
+const GRACE: Duration = Duration::from_millis(500);
 /// The longest message of a database that is passed on, in bytes.
 const MESSAGE_BYTES: usize = 500;
 
@@ -75,6 +79,11 @@ impl From<Error> for Fail {
     fn from(error: Error) -> Self {
         Self::of(error)
     }
+}
+
+/// The server's own limit ends a statement; this one, where a batch has talked the server out of it.
+pub(super) async fn within<T>(time: Duration, work: impl Future<Output = T>) -> Result<T, Fail> {
+    tokio::time::timeout(time + GRACE, work).await.map_err(|_| Fail::broken(Error::Timeout))
 }
 
 /// The first so many bytes of a text.

@@ -12,15 +12,17 @@ use mysql_async::{
 };
 
 use super::{
-    Batch, Error, Mode, Outcome, Room, Statement, Value, endpoint::Place, error::Fail, guard, pool::Session,
+    Batch, Error, Mode, Outcome, Room, Statement, Value,
+    endpoint::Place,
+    error::{Fail, within},
+    guard,
+    pool::Session,
     too_many_bytes,
 };
 use crate::config::Secret;
 
 /// The number of the character set that means bytes.
 const BINARY: u16 = 63;
-/// What a statement may take beyond its own time before the client gives up on the server's telling.
-const GRACE: Duration = Duration::from_millis(500);
 /// The smallest packet that is let through: the greeting and the answers to what the host itself says.
 const LEAST_PACKET: usize = 64 * 1024;
 
@@ -150,10 +152,6 @@ impl From<mysql_async::Error> for Stopped {
     fn from(error: mysql_async::Error) -> Self {
         Self::Said(error)
     }
-}
-
-async fn within<T>(time: Duration, work: impl Future<Output = T>) -> Result<T, Fail> {
-    tokio::time::timeout(time + GRACE, work).await.map_err(|_| Fail::broken(Error::Timeout))
 }
 
 /// The numbers are those of MySQL's and MariaDB's lists of error codes.

@@ -66,6 +66,15 @@ impl TimerQuery {
             || self.expired.is_some()
             || self.label.is_some()
     }
+
+    /// Whether a timer of this state and due time is among what is asked for; its labels are another matter.
+    pub(super) fn takes(&self, state: State, due_at: Timestamp, now: Timestamp) -> bool {
+        let expired = !state.is_final() && due_at <= now;
+        (self.states.is_empty() || self.states.contains(&state))
+            && self.expired.is_none_or(|e| e == expired)
+            && self.due_before.is_none_or(|at| due_at < at)
+            && self.due_after.is_none_or(|at| due_at >= at)
+    }
 }
 
 /// A page of the timers whose key starts with `prefix`, in order of `(key, type)`.

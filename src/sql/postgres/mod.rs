@@ -4,7 +4,7 @@
 mod stream;
 mod value;
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc};
 
 use async_trait::async_trait;
 use futures_util::{TryStreamExt as _, future::BoxFuture};
@@ -13,8 +13,12 @@ use tokio_postgres::{CancelToken, Client, Config, NoTls, config::SslMode, error:
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::{
-    Batch, Error, Mode, Outcome, Room, Statement, endpoint::Place, error::Fail, guard, pool::Session, tls,
-    too_many_bytes,
+    Batch, Error, Mode, Outcome, Room, Statement,
+    endpoint::Place,
+    error::{Fail, within},
+    guard,
+    pool::Session,
+    tls, too_many_bytes,
 };
 use crate::config::Secret;
 
@@ -25,8 +29,6 @@ use self::{
 
 /// Bytes that a connection may read while no batch runs.
 const IDLE_BYTES: u64 = 1024 * 1024;
-/// What a statement may take beyond its own time before the client gives up on the server's telling.
-const GRACE: Duration = Duration::from_millis(500);
 
 pub(super) struct Postgres {
     client: Client,
@@ -167,11 +169,6 @@ impl From<tokio_postgres::Error> for Stopped {
     fn from(error: tokio_postgres::Error) -> Self {
         Self::Said(error)
     }
-}
-
-/// The server's own limit ends a statement; this one, where a batch has talked the server out of it.
-async fn within<T>(time: Duration, work: impl Future<Output = T>) -> Result<T, Fail> {
-    tokio::time::timeout(time + GRACE, work).await.map_err(|_| Fail::broken(Error::Timeout))
 }
 
 fn connector(

@@ -62,13 +62,7 @@ pub(super) async fn timers(conn: &Conn, query: &PrefixQuery, now: Timestamp) -> 
 fn fits(r: &Row, filter: &TimerQuery, now: Timestamp) -> Result<bool, Fault> {
     let state = State::from_code(i64::from(row::get::<i16>(r, 3)?));
     let due_at = row::at(r, 4)?;
-    let state_fits = |state: State| {
-        let expired = !state.is_final() && due_at <= now;
-        (filter.states.is_empty() || filter.states.contains(&state)) && filter.expired.is_none_or(|e| e == expired)
-    };
-    let fits = state.is_some_and(state_fits)
-        && filter.due_before.is_none_or(|at| due_at < at)
-        && filter.due_after.is_none_or(|at| due_at >= at);
+    let fits = state.is_some_and(|state| filter.takes(state, due_at, now));
     let Some((name, value)) = filter.label.as_ref().filter(|_| fits) else { return Ok(fits) };
     let labels: BTreeMap<String, String> = row::json_or_none(r, 5)?.unwrap_or_default();
     Ok(labels.get(name) == Some(value))

@@ -69,13 +69,7 @@ pub(super) fn timers(conn: &mut Connection, query: &PrefixQuery, now: Timestamp)
 fn fits(row: &rusqlite::Row<'_>, filter: &TimerQuery, now: Timestamp) -> Result<bool> {
     let state = State::from_code(row.get(2)?);
     let due_at = row::at(row, 3)?;
-    let state_fits = |state: State| {
-        let expired = !state.is_final() && due_at <= now;
-        (filter.states.is_empty() || filter.states.contains(&state)) && filter.expired.is_none_or(|e| e == expired)
-    };
-    let fits = state.is_some_and(state_fits)
-        && filter.due_before.is_none_or(|at| due_at < at)
-        && filter.due_after.is_none_or(|at| due_at >= at);
+    let fits = state.is_some_and(|state| filter.takes(state, due_at, now));
     let Some((name, value)) = filter.label.as_ref().filter(|_| fits) else { return Ok(fits) };
     let labels: BTreeMap<String, String> = row::json(row, 4)?;
     Ok(labels.get(name) == Some(value))
