@@ -27,7 +27,7 @@ use crate::{
 
 /// Timers read at once.
 const PAGE: usize = 500;
-/// Slots read at once: as many as the store has readers for, by default.
+/// Slots read at once: as many as the store has connections for.
 const READS_AT_ONCE: usize = 4;
 /// How long a read that failed waits before it is tried again, until the slot's deadline.
 const READ_AGAIN: DurationMs = DurationMs::from_millis(200);

@@ -61,8 +61,11 @@ use crate::{
     },
 };
 
-/// Connections for the engine's own reads.
+/// Connections for what the engine looks at over and over.
 const ENGINE_READERS: usize = 2;
+
+/// Connections for the timers of slots: these must not wait behind other reads, least of all where each takes a long way.
+const SLOT_READERS: usize = 4;
 
 /// What is written side by side, each over a connection of its own. Steps and inserts have two writers: while the server
 /// carries one's batch out, the other makes its next.
@@ -128,6 +131,7 @@ pub struct Postgres {
     /// By class; those of one lane share the first one's.
     lanes: [Pool; Class::ALL.len()],
     engine: Pool,
+    slots: Pool,
     api: Pool,
     connector: Arc<Connector>,
     chain: Chain,
@@ -159,6 +163,7 @@ impl Postgres {
         Ok(Arc::new(Self {
             lanes: Class::ALL.map(|class| pool(LANES.iter().filter(|lane| lane.contains(&class)).count())),
             engine: pool(ENGINE_READERS),
+            slots: pool(SLOT_READERS),
             api: pool(params.readers),
             connector: Arc::clone(&connector),
             chain: params.chain,
@@ -276,7 +281,7 @@ impl Driver for Postgres {
 
     async fn due(&self, query: DueQuery) -> Result<Vec<Timer>> {
         let query = &query;
-        self.read(&self.engine, |conn| async move { read::due(&conn, query).await }).await
+        self.read(&self.slots, |conn| async move { read::due(&conn, query).await }).await
     }
 
     async fn timer(&self, id: TimerId) -> Result<Option<Timer>> {
@@ -432,7 +437,7 @@ impl Driver for Postgres {
     }
 
     async fn close(&self) {
-        for pool in self.lanes.iter().chain([&self.engine, &self.api]) {
+        for pool in self.lanes.iter().chain([&self.engine, &self.slots, &self.api]) {
             pool.close();
         }
     }
