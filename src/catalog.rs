@@ -1,11 +1,13 @@
 //! What every room must know of types at once: each type with its active revision, compiled and ready.
 //!
-//! Beside it stand the pauses (`pauses.rs`), which are taken in by themselves: none may wait for a plugin to compile.
+//! Beside it stand the pauses (`pauses.rs`) and the rights that were taken from types (`revoked.rs`), which are taken in by
+//! themselves: none may wait for a plugin to compile.
 //!
 //! A snapshot is read without waiting. It is made anew when the store says that the catalogue changed; a revision shows
 //! up in it only once its plugin is compiled, and until then the one before serves on.
 
 mod pauses;
+mod revoked;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -148,6 +150,9 @@ struct Inner {
     host: Arc<dyn Host>,
     snapshot: RwLock<Arc<Snapshot>>,
     pauses: pauses::Held,
+    revoked: revoked::Taken,
+    /// The catalogue's version that these are of; none before the first reading.
+    at_once: Mutex<Option<i64>>,
     compiled: Mutex<HashMap<Digest, Arc<Compiled>>>,
     refreshing: Mutex<()>,
 }
@@ -161,6 +166,8 @@ impl Catalog {
             host,
             snapshot: RwLock::default(),
             pauses: pauses::Held::default(),
+            revoked: revoked::Taken::default(),
+            at_once: Mutex::default(),
             compiled: Mutex::default(),
             refreshing: Mutex::default(),
         };
@@ -184,7 +191,7 @@ impl Catalog {
 
     /// Takes in what has changed. A type whose new revision cannot be loaded keeps the one it had.
     pub async fn refresh(&self) -> Result<(), Error> {
-        self.refresh_pauses().await?;
+        self.refresh_at_once().await?;
         let _one_at_a_time = self.inner.refreshing.lock().await;
         let before = self.snapshot();
         if before.catalogue.version == self.inner.store.read().catalogue_version().await? && !before.by_id.is_empty() {
@@ -209,7 +216,7 @@ impl Catalog {
             let old = before.by_id(row.id);
             let active = match (old, revisions.get(&row.active)) {
                 (Some(old), Some(revision)) if old.active.revision == *revision => Arc::clone(&old.active),
-                (_, Some(revision)) => match self.ready(row.namespace_id, revision, &catalogue).await {
+                (_, Some(revision)) => match self.ready(row, revision, &catalogue).await {
                     Ok(ready) => ready,
                     Err(error) => {
                         tracing::error!(lapse.r#type = %row.name, revision = revision.number, %error, "a revision cannot be loaded; the one before serves on");
@@ -231,6 +238,24 @@ impl Catalog {
         Ok(())
     }
 
+    /// Takes in what waits for no plugin: what has been paused, resumed, revoked and restored.
+    ///
+    /// # Errors
+    /// The store cannot be read; what was known before stays in force.
+    pub async fn refresh_at_once(&self) -> crate::store::Result<()> {
+        let mut read_at = self.inner.at_once.lock().await;
+        let store = self.inner.store.read();
+        // Asked for first: what is read is then at least as new.
+        let version = store.catalogue_version().await?;
+        if *read_at == Some(version) {
+            return Ok(());
+        }
+        self.inner.pauses.set(store.pauses().await?);
+        self.inner.revoked.set(store.revoked().await?);
+        *read_at = Some(version);
+        Ok(())
+    }
+
     /// A revision of a type, ready to run, whether or not it is the active one.
     pub async fn revision(&self, type_id: TypeId, number: i64) -> Result<Arc<Ready>, Error> {
         let snapshot = self.snapshot();
@@ -240,7 +265,7 @@ impl Catalog {
             return Ok(Arc::clone(&entry.active));
         }
         let revision = entry.revisions.get(&number).ok_or_else(missing)?;
-        self.ready(entry.row.namespace_id, revision, &snapshot.catalogue).await
+        self.ready(&entry.row, revision, &snapshot.catalogue).await
     }
 
     /// The same, unless it is deleted.
@@ -251,19 +276,14 @@ impl Catalog {
         }
     }
 
-    async fn ready(
-        &self,
-        namespace: NamespaceId,
-        revision: &Revision,
-        catalogue: &Catalogue,
-    ) -> Result<Arc<Ready>, Error> {
-        let compiled = self.compiled(namespace, revision.digest, catalogue).await?;
+    async fn ready(&self, row: &TypeRow, revision: &Revision, catalogue: &Catalogue) -> Result<Arc<Ready>, Error> {
+        let compiled = self.compiled(row.namespace_id, revision.digest, catalogue).await?;
         Ok(Arc::new(Ready {
             revision: revision.clone(),
             manifest: Arc::clone(&compiled.manifest),
             schema: Arc::clone(&compiled.schema),
             plugin: Arc::clone(&compiled.plugin),
-            rights: Rights(revision.grants.clone().into()),
+            rights: Rights { grants: revision.grants.clone().into(), revoked: self.inner.revoked.of(row.id) },
         }))
     }
 

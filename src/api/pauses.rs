@@ -239,7 +239,7 @@ impl Inner {
         let until = request.until.as_deref().map(|text| read_until(text, self.clock.now())).transpose()?;
         let put = PutPause { scope, reason: request.reason, until, by: caller.actor.clone(), only_first: false };
         match self.store.admin(AdminOp::Pause(put)).await? {
-            AdminAnswer::Paused { .. } => Ok(self.catalog.refresh_pauses().await?),
+            AdminAnswer::Paused { .. } => Ok(self.catalog.refresh_at_once().await?),
             other => Err(Error::internal(format!("the store answered a pause with {other:?}"))),
         }
     }
@@ -253,7 +253,7 @@ impl Inner {
                         actor = caller.actor, "a pause is ended"
                     );
                 }
-                Ok(self.catalog.refresh_pauses().await?)
+                Ok(self.catalog.refresh_at_once().await?)
             }
             other => Err(Error::internal(format!("the store answered a resume with {other:?}"))),
         }

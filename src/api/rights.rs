@@ -54,6 +54,8 @@ const RIGHTS: &[(&str, Access)] = &[
     ("delete_revision", PUBLISH),
     ("get_type_costs", READ),
     ("dry_run_type", PUBLISH),
+    ("revoke_grants", OPERATE),
+    ("restore_grants", OPERATE),
     ("pause_type", OPERATE),
     ("resume_type", OPERATE),
     // Operators their own, administrators any: see `pauses::namespace_to_pause`.

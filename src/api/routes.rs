@@ -38,6 +38,8 @@ pub(super) fn all() -> OpenApiRouter<Api> {
         .routes(routes!(types::delete_revision))
         .routes(routes!(types::activate_revision))
         .routes(routes!(types::dry_run_type))
+        .routes(routes!(types::revoke_grants))
+        .routes(routes!(types::restore_grants))
         // Pauses
         .routes(routes!(pauses::pause_type))
         .routes(routes!(pauses::resume_type))

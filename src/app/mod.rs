@@ -158,7 +158,7 @@ impl App {
             WasmHost::with_access(&config.plugin, host_params, access).context("the plugin host cannot start")?;
         let catalog = Catalog::load(store.clone(), host).await.context("the catalogue of types cannot be loaded")?;
         let refresher = refresh(catalog.clone(), &store);
-        let pauser = refresh_pauses(catalog.clone(), &store);
+        let pauser = refresh_at_once(catalog.clone(), &store);
 
         let stats = Stats::start(store.clone(), Arc::clone(&clock));
         let fires = config.dispatch.fire;
@@ -346,15 +346,15 @@ fn refresh(catalog: Catalog, store: &Store) -> JoinHandle<()> {
     })
 }
 
-/// Takes in pauses, as soon: by itself, since a change of the catalogue waits for its plugins to compile.
-fn refresh_pauses(catalog: Catalog, store: &Store) -> JoinHandle<()> {
+/// Takes in pauses and revoked rights, as soon: by itself, since a change of the catalogue waits for its plugins to compile.
+fn refresh_at_once(catalog: Catalog, store: &Store) -> JoinHandle<()> {
     let bell = Arc::new(Notify::new());
     store.observe(Arc::new(CatalogueBell(Arc::clone(&bell))));
     tokio::spawn(async move {
         loop {
             let _ = tokio::time::timeout(CATALOGUE_POLL, bell.notified()).await;
-            if let Err(error) = catalog.refresh_pauses().await {
-                tracing::warn!(%error, "the pauses could not be read; those before stay in force");
+            if let Err(error) = catalog.refresh_at_once().await {
+                tracing::warn!(%error, "pauses and revoked rights could not be read; those before stay in force");
             }
         }
     })

@@ -142,7 +142,7 @@ impl Engine {
                 "a type fails too often, and cannot be paused"
             ),
         }
-        if let Err(error) = self.catalog.refresh_pauses().await {
+        if let Err(error) = self.catalog.refresh_at_once().await {
             tracing::debug!(%error, "the pauses could not be read; they soon will be");
         }
     }

@@ -6,7 +6,7 @@ use wasmtime::{Engine, Store, Trap, UpdateDeadline};
 use wasmtime_wasi::I32Exit;
 
 use super::{
-    Access, Cost, KeeperError, LogLine, Rights, Run, http,
+    Access, Cost, KeeperError, LogLine, Rights, Run, Standing, http,
     limits::{Budget, DENIALS, Limiter, Limits, MESSAGE_BYTES, Stop},
     log::LogBuffer,
     meter::{Meter, Metered},
@@ -19,7 +19,7 @@ use crate::{
     domain::{
         decision::{CounterSpec, Failure, FailureClass, MAX_COUNTERS},
         id::Name,
-        plugin::{Export, Right},
+        plugin::{Export, Grant, Right},
     },
 };
 
@@ -38,6 +38,8 @@ pub struct CallState {
     wasi: Option<Wasi>,
     counters: Vec<CounterSpec>,
     denied: Vec<String>,
+    /// What it asked for first of that which was taken from its type.
+    revoked: Option<Grant>,
     host_calls: u32,
     http_calls: u32,
 }
@@ -69,6 +71,20 @@ impl CallState {
         self.count_host_call()
     }
 
+    /// Keeps that something was refused to the export that runs, which is not granted or not any more; says what.
+    pub fn refuse(&mut self, what: &str, standing: Standing) -> String {
+        let how = match standing {
+            Standing::Revoked(grant) => {
+                self.revoked.get_or_insert(grant);
+                "was revoked for"
+            }
+            Standing::Granted | Standing::NotGranted => "is not granted to",
+        };
+        let why = format!("{what} {how} {}", self.export.as_str());
+        self.deny(why.clone());
+        why
+    }
+
     /// Keeps what was refused, for the caller to see.
     pub fn deny(&mut self, why: String) {
         if self.denied.len() < DENIALS {
@@ -84,26 +100,29 @@ pub struct Session {
     pub rights: Rights,
     /// Where its names are looked up.
     pub namespace: String,
+    pub timer_type: String,
     pub idempotency_key: String,
 }
 
 impl Session {
-    /// Whether the rights of this export name it.
-    pub fn is_granted(&self, export: Export, right: &Right) -> bool {
-        self.rights.0.iter().any(|grant| grant.export == export && grant.right == *right)
-    }
-
-    /// A secret that is granted to this export, as it is now.
-    pub async fn secret(&self, export: Export, name: &str) -> Result<Secret, NoSecret> {
-        let shown = cut(name, 100);
-        let denied = NoSecret::Denied(format!("secret {shown:?} is not granted to {}", export.as_str()));
-        let Ok(name) = name.parse::<Name>() else { return Err(denied) };
-        if !self.is_granted(export, &Right::Secret { name: name.clone() }) {
-            return Err(denied);
-        }
+    /// A secret that is granted to the export that runs, as it is now. What is denied is kept.
+    pub async fn secret(&self, state: &mut CallState, name: &str) -> Result<Secret, NoSecret> {
+        let what = format!("secret {:?}", cut(name, 100));
+        let Ok(name) = name.parse::<Name>() else {
+            return Err(NoSecret::Denied(state.refuse(&what, Standing::NotGranted)));
+        };
+        let right = Right::Secret { name };
+        let standing = self.rights.standing(state.export, |granted| *granted == right);
+        let (Standing::Granted, Right::Secret { name }) = (&standing, right) else {
+            return Err(NoSecret::Denied(state.refuse(&what, standing)));
+        };
         match self.access.keeper.secret(&self.namespace, &name).await {
             Ok(Some(secret)) => Ok(secret),
-            Ok(None) => Err(NoSecret::Denied(format!("there is no secret {name}"))),
+            Ok(None) => {
+                let why = format!("there is no secret {name}");
+                state.deny(why.clone());
+                Err(NoSecret::Denied(why))
+            }
             Err(KeeperError(why)) => Err(NoSecret::Unavailable(why)),
         }
     }
@@ -135,6 +154,8 @@ pub struct CallParams {
 pub struct Trail {
     pub logs: Vec<LogLine>,
     pub denied: Vec<String>,
+    /// What it asked for of that which was taken from its type, as a sentence that says what to do.
+    pub revoked: Option<String>,
     pub counters: Vec<CounterSpec>,
     pub cost: Cost,
     pub gate: Option<Gate>,
@@ -142,14 +163,15 @@ pub struct Trail {
 
 impl Trail {
     pub fn run<T>(self, result: Result<T, Failure>) -> Run<T> {
-        let Self { logs, denied, counters, cost, gate } = self;
+        let Self { logs, denied, revoked, counters, cost, gate } = self;
         let host = gate.as_ref().and_then(Gate::last_host).map(str::to_owned);
         let mut run = Run { result, logs, denied, counters, cost, deferred: None };
-        // A run that coped without the downstream, or was told what is so, stands. Any other failure may come of it,
+        // A run that coped without the downstream, or without its right to it, or was told what is so, stands. Any other failure may come of it,
         // whatever the plugin makes of it.
-        if run.result.as_ref().is_err_and(|failure| failure.class != FailureClass::Conflict)
-            && let Some(deferred) = gate.and_then(Gate::deferred)
-        {
+        let may_come_of_it = run.result.as_ref().is_err_and(|failure| failure.class != FailureClass::Conflict);
+        if may_come_of_it && let Some(message) = revoked {
+            run.result = Err(Failure::new(FailureClass::Permanent, "grant_revoked", message));
+        } else if may_come_of_it && let Some(deferred) = gate.and_then(Gate::deferred) {
             let message = cut(&deferred.refused.to_string(), MESSAGE_BYTES).into_owned();
             run.result = Err(Failure::new(FailureClass::Downstream, "breaker_open", message));
             run.deferred = Some(deferred);
@@ -183,6 +205,7 @@ impl Call {
             wasi,
             counters: Vec::new(),
             denied: Vec::new(),
+            revoked: None,
             host_calls: 0,
             http_calls: 0,
             limits,
@@ -233,9 +256,22 @@ impl Call {
             host_calls: state.host_calls,
             http_calls: state.http_calls,
         };
+        let timer_type = state.session.map(|session| session.timer_type).unwrap_or_default();
+        let revoked = state.revoked.map(|grant| explain_revoked(&grant, &timer_type));
         let (logs, gate) = (state.log.take_lines(), state.gate);
-        Trail { logs, denied: state.denied, counters: state.counters, cost, gate }
+        Trail { logs, denied: state.denied, revoked, counters: state.counters, cost, gate }
     }
+}
+
+fn explain_revoked(grant: &Grant, timer_type: &str) -> String {
+    let again = match grant.export {
+        Export::Compensate => "redrive this",
+        Export::OnExpire | Export::OnRemind => "retry the timer",
+    };
+    format!(
+        "the right {grant} was revoked for the type {timer_type}; an operator gives it back with \
+         `lapse type restore {timer_type} {grant}`: then {again}"
+    )
 }
 
 /// What an error out of the sandbox means. What would happen again on the same input is permanent.

@@ -273,6 +273,7 @@ impl WasmPlugin {
         let told = Told {
             export: Export::OnExpire,
             namespace: "",
+            timer_type: "",
             now: Timestamp::MIN,
             seed: Seed { idempotency_key: "describe", attempt: 0 },
         };
@@ -295,13 +296,14 @@ impl WasmPlugin {
         place.ok().and_then(Result::ok).ok_or_else(|| Failure::new(FailureClass::Transient, "sandbox", message))
     }
 
-    fn session(&self, rights: &Rights, namespace: &str, idempotency_key: &str) -> Session {
+    fn session(&self, rights: &Rights, told: &Told<'_>) -> Session {
         Session {
             gateway: self.shared.gateway.clone(),
             access: self.shared.access.clone(),
             rights: rights.clone(),
-            namespace: namespace.to_owned(),
-            idempotency_key: idempotency_key.to_owned(),
+            namespace: told.namespace.to_owned(),
+            timer_type: told.timer_type.to_owned(),
+            idempotency_key: told.seed.idempotency_key.to_owned(),
         }
     }
 }
@@ -310,6 +312,7 @@ impl WasmPlugin {
 struct Told<'a> {
     export: Export,
     namespace: &'a str,
+    timer_type: &'a str,
     now: Timestamp,
     seed: Seed<'a>,
 }
@@ -317,12 +320,14 @@ struct Told<'a> {
 impl<'a> Told<'a> {
     fn expiry(expiry: &'a Expiry) -> Self {
         let seed = Seed { idempotency_key: &expiry.idempotency_key, attempt: expiry.attempt };
-        Self { export: Export::OnExpire, namespace: &expiry.namespace, now: expiry.fired_at, seed }
+        let (namespace, timer_type) = (&expiry.namespace, &expiry.timer_type);
+        Self { export: Export::OnExpire, namespace, timer_type, now: expiry.fired_at, seed }
     }
 
     fn compensation(task: &'a CompensationTask) -> Self {
         let seed = Seed { idempotency_key: &task.idempotency_key, attempt: task.attempt };
-        Self { export: Export::Compensate, namespace: &task.namespace, now: task.now, seed }
+        let (namespace, timer_type) = (&task.namespace, &task.timer_type);
+        Self { export: Export::Compensate, namespace, timer_type, now: task.now, seed }
     }
 }
 
@@ -343,7 +348,7 @@ impl Plugin for Shareable {
     }
 
     async fn decide_with_effects(&self, expiry: &Expiry, rights: &Rights) -> Run<Decision> {
-        let session = self.0.session(rights, &expiry.namespace, &expiry.idempotency_key);
+        let session = self.0.session(rights, &Told::expiry(expiry));
         let (plugin, expiry) = (Arc::clone(&self.0), expiry.clone());
         self.spawn(async move {
             let _place = match plugin.place().await {
@@ -357,7 +362,7 @@ impl Plugin for Shareable {
     }
 
     async fn compensate(&self, task: &CompensationTask, rights: &Rights) -> Run<Option<String>> {
-        let session = self.0.session(rights, &task.namespace, &task.idempotency_key);
+        let session = self.0.session(rights, &Told::compensation(task));
         let (plugin, task) = (Arc::clone(&self.0), task.clone());
         self.spawn(async move {
             let _place = match plugin.place().await {

@@ -20,10 +20,11 @@ mod wasi;
 
 pub use host::{Access, HostParams, SchemaCheck, StartError, WasmHost};
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -32,7 +33,7 @@ use crate::{
     domain::{
         decision::{CompensationTask, CounterSpec, Decision, Expiry, Failure},
         id::{Digest, Name},
-        plugin::{Grant, Manifest},
+        plugin::{Export, Grant, Manifest, Right},
     },
     sql::Source,
 };
@@ -81,7 +82,50 @@ pub struct KeeperError(pub String);
 
 /// The grants of a type's revision. A host function looks only at those of the export that runs.
 #[derive(Clone, Debug, Default)]
-pub struct Rights(pub Arc<[Grant]>);
+pub struct Rights {
+    pub grants: Arc<[Grant]>,
+    /// What was taken from the type since.
+    pub revoked: Revoked,
+}
+
+/// The rights that were taken from a type, whatever the revision. All clones are one, so that calls under way, and what
+/// is kept of other revisions, know at once.
+#[derive(Clone, Debug, Default)]
+pub struct Revoked(Arc<RwLock<BTreeSet<Grant>>>);
+
+impl Revoked {
+    pub fn set(&self, grants: BTreeSet<Grant>) {
+        *self.0.write() = grants;
+    }
+
+    pub fn get(&self) -> BTreeSet<Grant> {
+        self.0.read().clone()
+    }
+}
+
+/// How an export stands to something that it asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    Granted,
+    /// It was granted, and this grant was taken away since.
+    Revoked(Grant),
+    NotGranted,
+}
+
+impl Rights {
+    /// How `export` stands to what the right is for that `fits`.
+    pub fn standing(&self, export: Export, fits: impl Fn(&Right) -> bool) -> Standing {
+        let revoked = self.revoked.0.read();
+        let mut standing = Standing::NotGranted;
+        for grant in self.grants.iter().filter(|grant| grant.export == export && fits(&grant.right)) {
+            if !revoked.contains(grant) {
+                return Standing::Granted;
+            }
+            standing = Standing::Revoked(grant.clone());
+        }
+        standing
+    }
+}
 
 /// One call: what came of it, and what it cost.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{
-    KeeperError,
+    KeeperError, Standing,
     abi::v1::sql as wit,
     call::{CallState, NoSecret, Session},
     text::cut,
@@ -27,13 +27,11 @@ pub fn refuse(state: &mut CallState, source: &str) -> SqlError {
     if !state.count_host_call() {
         return SqlError::TooManyCalls;
     }
-    denied(state, source)
+    denied(state, source, Standing::NotGranted)
 }
 
-fn denied(state: &mut CallState, source: &str) -> SqlError {
-    let why = format!("sql on {:?} is not granted to {}", cut(source, 100), state.export.as_str());
-    state.deny(why.clone());
-    SqlError::Denied(why)
+fn denied(state: &mut CallState, source: &str, standing: Standing) -> SqlError {
+    SqlError::Denied(state.refuse(&format!("sql on {:?}", cut(source, 100)), standing))
 }
 
 /// Runs a batch, if the rights of the export that runs allow it.
@@ -74,9 +72,12 @@ async fn run_with(
     if !state.count_host_call() {
         return Err(SqlError::TooManyCalls);
     }
-    let named = asked.parse::<Name>().ok();
-    let granted = named.filter(|name| session.is_granted(state.export, &Right::Sql { source: name.clone() }));
-    let Some(name) = granted else { return Err(denied(state, asked)) };
+    let Ok(name) = asked.parse::<Name>() else { return Err(denied(state, asked, Standing::NotGranted)) };
+    let standing =
+        session.rights.standing(state.export, |right| matches!(right, Right::Sql { source } if *source == name));
+    if standing != Standing::Granted {
+        return Err(denied(state, asked, standing));
+    }
     if statements.len() > MAX_STATEMENTS {
         return Err(SqlError::TooLarge(format!("a batch has at most {MAX_STATEMENTS} statements")));
     }
@@ -86,7 +87,7 @@ async fn run_with(
     for statement in statements {
         batch.push(lift(state, session, statement, &mut secrets).await?);
     }
-    let Some(gate) = state.gate.as_mut() else { return Err(denied(state, asked)) };
+    let Some(gate) = state.gate.as_mut() else { return Err(denied(state, asked, Standing::NotGranted)) };
     let permit = gate.admit(&format!("sql:{name}")).map_err(|refused| SqlError::Unavailable(refused.to_string()))?;
     let began = Instant::now();
     let time = state.meter.wall_left().saturating_sub(MARGIN);
@@ -127,15 +128,12 @@ async fn lift(
     for parameter in given.parameters {
         parameters.push(match parameter {
             wit::Parameter::Value(value) => lift_value(value),
-            wit::Parameter::Secret(name) => match session.secret(state.export, &name).await {
+            wit::Parameter::Secret(name) => match session.secret(state, &name).await {
                 Ok(secret) => {
                     secrets.push(secret.reveal().to_owned());
                     Value::Text(secret.reveal().to_owned())
                 }
-                Err(NoSecret::Denied(why)) => {
-                    state.deny(why.clone());
-                    return Err(SqlError::Denied(why));
-                }
+                Err(NoSecret::Denied(why)) => return Err(SqlError::Denied(why)),
                 Err(NoSecret::Unavailable(why)) => return Err(SqlError::Unavailable(why)),
             },
         });

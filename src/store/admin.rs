@@ -1,5 +1,7 @@
 //! The small tables: namespaces, API keys, plugins, types and their revisions, pauses.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::domain::{
@@ -135,6 +137,8 @@ pub enum AdminOp {
     Pause(PutPause),
     /// Ends a pause, if there is one.
     Resume(Scope),
+    /// Takes rights from a type, whatever the revision, or gives them back.
+    Revoke(Revoke),
     /// Makes an existing revision the active one.
     Activate {
         namespace_id: NamespaceId,
@@ -214,6 +218,22 @@ impl PutPause {
     }
 }
 
+/// Rights that a type is to do without, and those that it is to have again.
+#[derive(Clone, Debug)]
+pub struct Revoke {
+    pub namespace_id: NamespaceId,
+    pub name: Name,
+    pub revoke: Vec<Grant>,
+    pub restore: Vec<Grant>,
+}
+
+impl Revoke {
+    /// What is revoked then, where `before` is now.
+    pub(super) fn over(&self, before: &BTreeSet<Grant>) -> BTreeSet<Grant> {
+        before.iter().filter(|grant| !self.restore.contains(grant)).chain(&self.revoke).cloned().collect()
+    }
+}
+
 /// A scope's key: namespace and type, 0 for any.
 pub(super) fn scope_key(scope: Scope) -> (i64, i64) {
     match scope {
@@ -249,6 +269,8 @@ pub enum AdminAnswer {
     },
     /// What held until now, if anything did.
     Resumed(Option<Pause>),
+    /// All that is now revoked for the type.
+    Revoked(BTreeSet<Grant>),
     /// As it is now, or as it was before it was deleted.
     Sealed {
         row: SealedRow,

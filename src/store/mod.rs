@@ -41,7 +41,7 @@ use self::{
         Redrive, Redriven, Settled, Settlement,
     },
     read::{
-        Catalogue, CompensationQuery, DueQuery, ForecastQuery, KeyPage, Page, PrefixQuery, StoredEvent, Tally,
+        Catalogue, CompensationQuery, DueQuery, ForecastQuery, KeyPage, Page, PrefixQuery, Revoked, StoredEvent, Tally,
         TallyQuery, TimerQuery, Upcoming,
     },
 };
@@ -129,6 +129,8 @@ pub trait Driver: Send + Sync + 'static {
     async fn catalogue(&self) -> Result<Catalogue>;
     /// Every pause that is written down.
     async fn pauses(&self) -> Result<Pauses>;
+    /// What was taken from types, of those from which anything was.
+    async fn revoked(&self) -> Result<Revoked>;
     /// The next look for overdue timers of these types goes over all of them, however old.
     fn look_from_the_start(&self, _types: &[TypeId]) {}
     /// Rises with every change of the catalogue, of a pause or of a key.

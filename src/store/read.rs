@@ -1,12 +1,12 @@
 //! What is read, and in which pages.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::domain::{
     audit::{Event, Mac},
     compensation::CompensationState,
     id::{Name, NamespaceId, TimerId, TimerKey, TypeId},
-    plugin::{PluginRow, Revision, TypeRow},
+    plugin::{Grant, PluginRow, Revision, TypeRow},
     time::{DurationMs, Timestamp},
     timer::{State, Timer},
 };
@@ -211,6 +211,9 @@ pub struct Catalogue {
     pub revisions: Vec<(TypeId, Revision)>,
     pub plugins: Vec<PluginRow>,
 }
+
+/// The rights that were taken from each type, whatever the revision.
+pub type Revoked = HashMap<TypeId, BTreeSet<Grant>>;
 
 impl Catalogue {
     /// A revision that is not deleted.

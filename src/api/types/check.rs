@@ -89,7 +89,7 @@ fn check_config(manifest: &Manifest, config: &str) -> Result<()> {
     schema.check(&value, "/config").map_err(|faults| payload_faults(what, faults))
 }
 
-fn read_grants(texts: &[String]) -> Result<Vec<Grant>> {
+pub(super) fn read_grants(texts: &[String]) -> Result<Vec<Grant>> {
     if texts.len() > MAX_GRANTS {
         let detail = format!("at most {MAX_GRANTS} grants; this has {}", texts.len());
         return Err(Error::at(Code::PayloadInvalid, "/grants", detail));

@@ -3,11 +3,13 @@
 mod check;
 mod costs;
 mod dry_run;
+mod grants;
 mod revisions;
 mod view;
 
 pub(super) use self::costs::*;
 pub(super) use self::dry_run::*;
+pub(super) use self::grants::*;
 pub(super) use self::revisions::*;
 pub(super) use self::view::{RetryPolicy, Revision, RevisionPage, Type, TypePage};
 

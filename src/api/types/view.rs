@@ -68,6 +68,10 @@ pub struct Type {
     #[schema(value_type = Value)]
     config: Raw,
     grants: Vec<String>,
+    /// Rights that were taken from the type, whatever the revision and whatever it was granted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    revoked: Vec<String>,
     /// The delay of a timer that says none; left out if it must say one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -164,6 +168,7 @@ impl Inner {
             plugin: TypePlugin { name: manifest.name.to_string(), version: manifest.version.clone() },
             config: shown.config,
             grants: shown.grants,
+            revoked: self.catalog.revoked(row.id).iter().map(ToString::to_string).collect(),
             default_delay: revision.default_delay.or(manifest.default_delay).map(|d| d.to_string()),
             retry: shown.retry,
             concurrency: shown.concurrency,

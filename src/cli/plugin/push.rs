@@ -68,7 +68,7 @@ impl Push {
         let plugin: Row = client.upload("v1/plugins", bytes).await?;
         let Some(timer_type) = &self.timer_type else { return out.show(&plugin, describe) };
         let row = self.put(&client, timer_type, &plugin, config).await?;
-        out.show(&row, types::describe)
+        out.show(&row, |row| types::describe(row) + &warning(row))
     }
 
     async fn put(&self, client: &Client, name: &str, plugin: &Row, config: Map<String, Value>) -> Result<TimerType> {
@@ -84,6 +84,16 @@ impl Push {
         }
         Ok(client.put(&format!("v1/types/{}", segment(name)), &body).await?)
     }
+}
+
+/// What the type is granted, and will be refused all the same.
+fn warning(row: &TimerType) -> String {
+    let refused: Vec<_> = types::revoked(row).into_iter().filter(|r| row.grants.iter().any(|g| g == r)).collect();
+    if refused.is_empty() {
+        return String::new();
+    }
+    let (refused, name) = (refused.join(" "), &row.name);
+    format!("revoked, and so refused: {refused}; `lapse type restore {name} {refused}` gives them back\n")
 }
 
 fn describe(plugin: &Row) -> String {

@@ -1,5 +1,6 @@
 //! `lapse type`.
 
+mod grants;
 mod revisions;
 
 use clap::{Args, Subcommand};
@@ -34,6 +35,10 @@ pub enum Types {
     Activate(revisions::Activate),
     /// Delete a revision that nothing needs
     DeleteRevision(revisions::DeleteRevision),
+    /// Take rights from a type, at once and whatever the revision
+    Revoke(grants::Revoke),
+    /// Give revoked rights back to a type
+    Restore(grants::Restore),
     /// Show what a type's calls cost
     Costs(revisions::Costs),
     Generate(Generate),
@@ -48,6 +53,8 @@ impl Types {
             Self::Revisions(revisions) => revisions.run(out).await,
             Self::Activate(activate) => activate.run(out).await,
             Self::DeleteRevision(delete) => delete.run(out).await,
+            Self::Revoke(revoke) => revoke.run(out).await,
+            Self::Restore(restore) => restore.run(out).await,
             Self::Costs(costs) => costs.run(out).await,
             Self::Generate(generate) => generate.run(out).await,
         }
@@ -161,6 +168,11 @@ impl DryRun {
     }
 }
 
+/// What was taken from a type.
+pub fn revoked(row: &TimerType) -> Vec<&str> {
+    row.more.get("revoked").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
 /// A type, for a person.
 pub fn describe(row: &TimerType) -> String {
     let more = |name: &str| match row.more.get(name) {
@@ -185,6 +197,7 @@ pub fn describe(row: &TimerType) -> String {
         ("default delay", row.default_delay.map(|d| d.to_string()).unwrap_or_default()),
         ("config", more("config")),
         ("grants", row.grants.join(" ")),
+        ("revoked", revoked(row).join(" ")),
         ("retry", more("retry")),
         ("concurrency", more("concurrency")),
         ("rate", more("rate")),

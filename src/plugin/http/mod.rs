@@ -15,9 +15,10 @@ use url::Url;
 
 use self::{
     address::{Forbidden, PublicResolver},
-    outgoing::{Outgoing, is_granted, place},
+    outgoing::{Outgoing, place, standing},
 };
 use super::{
+    Standing,
     abi::v1::http::{Header, HttpError, Request, Response, SecretHeader},
     call::{CallState, NoSecret, Session},
     text::cut,
@@ -75,7 +76,7 @@ pub fn refuse(state: &mut CallState, request: &Request) -> HttpError {
         return HttpError::TooManyCalls;
     }
     match outgoing::check_url(&request.url) {
-        Ok(url) => denied(state, &url),
+        Ok(url) => denied(state, &url, Standing::NotGranted),
         Err(invalid) => invalid,
     }
 }
@@ -102,17 +103,15 @@ async fn put_in(
         return Err(HttpError::Invalid(format!("there are more than {SECRETS} secrets")));
     }
     let url = outgoing::check_url(&request.url)?;
-    if !is_granted(&session.rights.0, state.export, &url) {
-        return Err(denied(state, &url));
+    let standing = standing(&session.rights, state.export, &url);
+    if standing != Standing::Granted {
+        return Err(denied(state, &url, standing));
     }
     let mut names = Vec::with_capacity(secrets.len());
     for SecretHeader { name, prefix, secret } in secrets {
-        let value = match session.secret(state.export, &secret).await {
+        let value = match session.secret(state, &secret).await {
             Ok(value) => prefix + value.reveal(),
-            Err(NoSecret::Denied(why)) => {
-                state.deny(why.clone());
-                return Err(HttpError::Denied(why));
-            }
+            Err(NoSecret::Denied(why)) => return Err(HttpError::Denied(why)),
             Err(NoSecret::Unavailable(why)) => return Err(HttpError::Connection(why)),
         };
         names.push(name.clone());
@@ -138,7 +137,9 @@ async fn send_with(
     outgoing.keep_secret(&secret_names);
     let (method, first) = (outgoing.method.clone(), outgoing.url.clone());
     let began = Instant::now();
-    let Some(gate) = state.gate.as_mut() else { return Err(denied(state, &first)) };
+    let Some(gate) = state.gate.as_mut() else {
+        return Err(denied(state, &first, Standing::NotGranted));
+    };
     let mut exchange = Exchange { session, export: state.export, body_limit, gate, permit: None };
     let result =
         tokio::time::timeout(time, exchange.run(outgoing)).await.unwrap_or(Err(Ended::Error(HttpError::Timeout)));
@@ -150,7 +151,7 @@ async fn send_with(
             tracing::debug!(http.method = %method, http.host = host, http.status = response.status, elapsed_ms, "a plugin's request was answered");
             Ok(response)
         }
-        Err(Ended::Denied(url)) => Err(denied(state, &url)),
+        Err(Ended::Denied(url, standing)) => Err(denied(state, &url, standing)),
         Err(Ended::Forbidden(why)) => {
             state.deny(why.clone());
             Err(HttpError::Denied(why))
@@ -163,17 +164,14 @@ async fn send_with(
     }
 }
 
-fn denied(state: &mut CallState, url: &Url) -> HttpError {
-    let (place, export) = (place(url), state.export.as_str());
-    let why = format!("http to {} is not granted to {export}", cut(&place, 300));
-    state.deny(why.clone());
-    HttpError::Denied(why)
+fn denied(state: &mut CallState, url: &Url, standing: Standing) -> HttpError {
+    HttpError::Denied(state.refuse(&format!("http to {}", cut(&place(url), 300)), standing))
 }
 
 /// Why an exchange gave no answer.
 enum Ended {
-    /// No grant for this URL.
-    Denied(Url),
+    /// No grant for this URL, or not any more.
+    Denied(Url, Standing),
     /// The host has only addresses that may not be reached.
     Forbidden(String),
     /// Its breaker is open.
@@ -195,8 +193,9 @@ impl Exchange<'_> {
     async fn run(&mut self, mut outgoing: Outgoing) -> Result<Response, Ended> {
         let _connection = self.session.gateway.connections.acquire().await;
         for _ in 0..=REDIRECTS {
-            if !is_granted(&self.session.rights.0, self.export, &outgoing.url) {
-                return Err(Ended::Denied(outgoing.url));
+            let standing = standing(&self.session.rights, self.export, &outgoing.url);
+            if standing != Standing::Granted {
+                return Err(Ended::Denied(outgoing.url, standing));
             }
             let permit = self.gate.admit(&place(&outgoing.url));
             self.permit = Some(permit.map_err(|refused| Ended::Refused(refused.to_string()))?);

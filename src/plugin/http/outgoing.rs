@@ -8,8 +8,9 @@ use reqwest::{
 use url::{Host, Url};
 
 use crate::{
-    domain::plugin::{Export, Grant, Right},
+    domain::plugin::{Export, Right},
     plugin::{
+        Rights, Standing,
         abi::v1::http::{HttpError, Method as Verb, Request},
         text::cut,
     },
@@ -133,10 +134,10 @@ fn is_hosts_own(name: &HeaderName) -> bool {
 }
 
 /// Whether the rights of this export name the URL's host and port. An address has to be named as an address.
-pub fn is_granted(grants: &[Grant], export: Export, url: &Url) -> bool {
-    let (Some(host), Some(port)) = (url.host(), url.port_or_known_default()) else { return false };
-    grants.iter().filter(|g| g.export == export).any(|grant| {
-        let Right::Http { host: granted, port: granted_port } = &grant.right else { return false };
+pub fn standing(rights: &Rights, export: Export, url: &Url) -> Standing {
+    let (Some(host), Some(port)) = (url.host(), url.port_or_known_default()) else { return Standing::NotGranted };
+    rights.standing(export, |right| {
+        let Right::Http { host: granted, port: granted_port } = right else { return false };
         let named = match &host {
             Host::Domain(name) => name == granted,
             Host::Ipv4(v4) => granted.parse() == Ok(*v4),

@@ -19,6 +19,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!("postgres", 2, "0002", "pause"),
     migration!("postgres", 3, "0003", "sealed"),
     migration!("postgres", 4, "0004", "revisions"),
+    migration!("postgres", 5, "0005", "revoked"),
 ];
 
 /// The number of the newest migration.

@@ -55,8 +55,8 @@ use crate::{
         admin::{ApiKeyRow, SealedKind, SealedRow},
         op::{Answer, Class, Op},
         read::{
-            Catalogue, CompensationQuery, DueQuery, ForecastQuery, KeyPage, Page, PrefixQuery, StoredEvent, Tally,
-            TallyQuery, TimerQuery, Upcoming,
+            Catalogue, CompensationQuery, DueQuery, ForecastQuery, KeyPage, Page, PrefixQuery, Revoked, StoredEvent,
+            Tally, TallyQuery, TimerQuery, Upcoming,
         },
     },
 };
@@ -389,6 +389,12 @@ impl Driver for Postgres {
         let pauses =
             self.read(&self.engine, |conn| async move { read::all(&conn, "catalogue.pauses", &[], row::pause).await });
         Ok(pauses.await?.into_iter().collect())
+    }
+
+    async fn revoked(&self) -> Result<Revoked> {
+        let revoked = self
+            .read(&self.engine, |conn| async move { read::all(&conn, "catalogue.revoked", &[], row::revoked).await });
+        Ok(revoked.await?.into_iter().collect())
     }
 
     fn look_from_the_start(&self, types: &[TypeId]) {

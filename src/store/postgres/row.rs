@@ -1,6 +1,6 @@
 //! From rows to the domain's types, and from those to columns of arrays.
 
-use std::str::FromStr;
+use std::{collections::BTreeSet, str::FromStr};
 
 use serde::{Serialize, de::DeserializeOwned};
 use tokio_postgres::{Row, types::FromSql};
@@ -12,7 +12,7 @@ use crate::{
         compensation::{Compensation, CompensationState},
         id::{ApiKeyId, CompensationId, Digest, NamespaceId, TimerId, TypeId},
         pause::{Pause, Scope},
-        plugin::{PluginRow, Revision, TypeRow},
+        plugin::{Grant, PluginRow, Revision, TypeRow},
         time::{DurationMs, Timestamp},
         timer::{Origin, State, Timer},
     },
@@ -162,6 +162,10 @@ pub(super) fn pause(row: &Row) -> Result<Pause> {
         (_, type_id) => Scope::Type(TypeId(type_id)),
     };
     Ok(Pause { scope, reason: get(row, 2)?, since: at(row, 3)?, until: at_or_none(row, 4)?, by: get(row, 5)? })
+}
+
+pub(super) fn revoked(row: &Row) -> Result<(TypeId, BTreeSet<Grant>)> {
+    Ok((TypeId(int(row, 0)?), json(row, 1)?))
 }
 
 pub(super) fn holder(row: &Row) -> Result<(TypeId, Holder)> {

@@ -21,6 +21,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!("sqlite", 2, "0002", "pause"),
     migration!("sqlite", 3, "0003", "sealed"),
     migration!("sqlite", 4, "0004", "revisions"),
+    migration!("sqlite", 5, "0005", "revoked"),
 ];
 
 /// The number of the newest migration.

@@ -41,7 +41,7 @@ use super::{
     admin::{ApiKeyRow, SealedKind, SealedRow},
     op::{Answer, Op},
     read::{
-        Catalogue, CompensationQuery, DueQuery, ForecastQuery, KeyPage, Page, PrefixQuery, StoredEvent, Tally,
+        Catalogue, CompensationQuery, DueQuery, ForecastQuery, KeyPage, Page, PrefixQuery, Revoked, StoredEvent, Tally,
         TallyQuery, TimerQuery, Upcoming,
     },
 };
@@ -339,6 +339,10 @@ impl Driver for Sqlite {
 
     async fn pauses(&self) -> Result<Pauses> {
         self.engine.run(|conn| read::pauses(conn)).await
+    }
+
+    async fn revoked(&self) -> Result<Revoked> {
+        self.engine.run(|conn| read::revoked(conn)).await
     }
 
     async fn catalogue_version(&self) -> Result<i64> {

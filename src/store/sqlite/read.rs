@@ -18,7 +18,7 @@ use crate::{
     store::{
         Result,
         op::Lane,
-        read::{Catalogue, DueQuery, StoredEvent},
+        read::{Catalogue, DueQuery, Revoked, StoredEvent},
     },
 };
 
@@ -166,6 +166,10 @@ pub(super) fn catalogue(conn: &mut Connection) -> Result<Catalogue> {
 
 pub(super) fn pauses(conn: &Connection) -> Result<Pauses> {
     Ok(all(conn, "catalogue.pauses", row::pause)?.into_iter().collect())
+}
+
+pub(super) fn revoked(conn: &Connection) -> Result<Revoked> {
+    Ok(all(conn, "catalogue.revoked", row::revoked)?.into_iter().collect())
 }
 
 fn all<T>(

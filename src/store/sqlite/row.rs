@@ -1,6 +1,9 @@
 //! From rows to the domain's types.
 
-use std::{collections::BTreeMap, str::FromStr};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    str::FromStr,
+};
 
 use rusqlite::{Row, types::Type};
 use serde::de::DeserializeOwned;
@@ -12,7 +15,7 @@ use crate::{
         compensation::{Compensation, CompensationState},
         id::{ApiKeyId, CompensationId, Digest, NamespaceId, TimerId, TypeId},
         pause::{Pause, Scope},
-        plugin::{PluginRow, Revision, TypeRow},
+        plugin::{Grant, PluginRow, Revision, TypeRow},
         time::{DurationMs, Timestamp},
         timer::{Origin, State, Timer},
     },
@@ -174,6 +177,10 @@ pub(super) fn pause(row: &Row<'_>) -> Result<Pause> {
         (_, type_id) => Scope::Type(TypeId(type_id)),
     };
     Ok(Pause { scope, reason: row.get(2)?, since: at(row, 3)?, until: at_or_none(row, 4)?, by: row.get(5)? })
+}
+
+pub(super) fn revoked(row: &Row<'_>) -> Result<(TypeId, BTreeSet<Grant>)> {
+    Ok((TypeId(row.get(0)?), json(row, 1)?))
 }
 
 pub(super) fn holder(row: &Row<'_>) -> Result<(TypeId, Holder)> {

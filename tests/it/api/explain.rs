@@ -91,7 +91,7 @@ async fn what_is_not_due_says_when() {
     // A pause is said, and does not decide before its time.
     let pause = json!({ "reason": "the bank is shut" });
     assert_eq!(app.post("/v1/types/order-timeout/pause").json(&pause).send().await.status, 200);
-    app.catalog.refresh_pauses().await.unwrap();
+    app.catalog.refresh_at_once().await.unwrap();
     let explained = explain(&app, &timer).await;
     assert_eq!((&explained["code"], &check(&explained, "paused")["status"]), (&json!("not_due"), &json!("blocking")));
     app.clock.advance(secs(5 * 60));

@@ -69,7 +69,7 @@ async fn a_stream_says_hello_and_then_what_changes_in_its_namespace() {
     assert!(stats.get("history").is_none(), "a stream carries no history: {stats}");
 
     app.post("/v1/types/order-timeout/pause").json(&json!({ "reason": "a test" })).send().await;
-    app.catalog.refresh_pauses().await.unwrap();
+    app.catalog.refresh_at_once().await.unwrap();
     assert_eq!(all.next_of("types").await["changed"], json!(["order-timeout"]));
 }
 

@@ -48,7 +48,7 @@ fn every_command_has_help_examples_and_json() {
 
 const COMMANDS: &str = "dev, serve, migrate up, migrate down, migrate status, plugin new, plugin build, \
     plugin check, plugin push, plugin list, plugin delete, type list, \
-    type show, type dry-run, type revisions, type activate, type delete-revision, type costs, type generate, timer register, timer get, timer list, timer events, timer explain, timer resolve, timer cancel, timer reschedule, \
+    type show, type dry-run, type revisions, type activate, type delete-revision, type revoke, type restore, type costs, type generate, timer register, timer get, timer list, timer events, timer explain, timer resolve, timer cancel, timer reschedule, \
     timer fire, timer retry, compensation list, compensation show, compensation redrive, pause, resume, pauses, \
     secret set, secret list, secret delete, datasource set, datasource list, datasource check, datasource delete, \
     key create, key list, \

@@ -31,13 +31,13 @@ const EFFECTS: &[&str] = &["on-expire:http:127.0.0.1"];
 async fn pause(rig: &Rig, scope: Scope, until: Option<Timestamp>) -> Pause {
     let put = PutPause { scope, reason: "a test".into(), until, by: "key:test".into(), only_first: false };
     let AdminAnswer::Paused { pause, .. } = rig.store.admin(AdminOp::Pause(put)).await.unwrap() else { panic!() };
-    rig.catalog.refresh_pauses().await.unwrap();
+    rig.catalog.refresh_at_once().await.unwrap();
     pause
 }
 
 async fn resume(rig: &Rig, scope: Scope) {
     rig.store.admin(AdminOp::Resume(scope)).await.unwrap();
-    rig.catalog.refresh_pauses().await.unwrap();
+    rig.catalog.refresh_at_once().await.unwrap();
 }
 
 async fn fire(rig: &Rig, timer: &Timer) -> Timer {

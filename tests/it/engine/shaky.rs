@@ -19,8 +19,8 @@ use lapse::{
         admin::{ApiKeyRow, SealedKind, SealedRow},
         op::{Answer, Op},
         read::{
-            Catalogue, CompensationQuery, DueQuery, ForecastQuery, KeyPage, Page, PrefixQuery, StoredEvent, Tally,
-            TallyQuery, TimerQuery, Upcoming,
+            Catalogue, CompensationQuery, DueQuery, ForecastQuery, KeyPage, Page, PrefixQuery, Revoked, StoredEvent,
+            Tally, TallyQuery, TimerQuery, Upcoming,
         },
     },
 };
@@ -135,6 +135,9 @@ impl Driver for Shaky {
     }
     async fn pauses(&self) -> Result<Pauses> {
         self.inner.pauses().await
+    }
+    async fn revoked(&self) -> Result<Revoked> {
+        self.inner.revoked().await
     }
     fn look_from_the_start(&self, types: &[TypeId]) {
         self.inner.look_from_the_start(types);

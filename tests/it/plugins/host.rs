@@ -77,5 +77,5 @@ pub fn at(instant: &str) -> Timestamp {
 
 pub fn rights(grants: &[&str]) -> Rights {
     let grants: Vec<Grant> = grants.iter().map(|g| g.parse().unwrap()).collect();
-    Rights(grants.into())
+    Rights { grants: grants.into(), ..Rights::default() }
 }

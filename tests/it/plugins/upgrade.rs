@@ -5,14 +5,13 @@ use std::{
     time::Duration,
 };
 
-use lapse::{
-    app::{App, Bootstrap},
-    config::{Config, Secret},
-};
-use reqwest::{Client, Method, StatusCode};
+use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::server::Server;
+use super::{
+    node::{self, Api},
+    server::Server,
+};
 use crate::{
     faults::ledger::{instant, now_ms},
     support::{
@@ -21,58 +20,26 @@ use crate::{
     },
 };
 
-const TOKEN: &str = "a-token-for-the-first-start";
 /// Half of them fit both schemas, half of them only the first.
 const TIMERS: usize = 1000;
 
-struct Api {
-    base: String,
-    http: Client,
-}
-
-impl Api {
-    async fn call(&self, method: Method, path: &str, body: Option<Value>) -> (StatusCode, Value) {
-        let mut request = self.http.request(method, format!("{}{path}", self.base)).bearer_auth(TOKEN);
-        if let Some(body) = body {
-            request = request.json(&body);
-        }
-        let response = request.send().await.unwrap();
-        (response.status(), response.json().await.unwrap())
-    }
-
-    async fn upload(&self, bytes: Vec<u8>) -> Value {
-        let upload = self.http.post(format!("{}/v1/plugins", self.base)).bearer_auth(TOKEN);
-        let answer = upload.header("content-type", "application/octet-stream").body(bytes).send().await.unwrap();
-        assert_eq!(answer.status(), StatusCode::CREATED);
-        answer.json::<Value>().await.unwrap()["digest"].clone()
-    }
-
-    async fn count(&self, state: &str) -> usize {
-        let mut path = format!("/v1/timers?type=hostile&limit=500&state={state}");
-        let mut count = 0;
-        loop {
-            let (_, page) = self.call(Method::GET, &path, None).await;
-            count += page["items"].as_array().unwrap().len();
-            match page["next_cursor"].as_str() {
-                Some(next) => path = format!("/v1/timers?type=hostile&limit=500&state={state}&cursor={next}"),
-                None => return count,
-            }
+async fn count(api: &Api, state: &str) -> usize {
+    let mut path = format!("/v1/timers?type=hostile&limit=500&state={state}");
+    let mut count = 0;
+    loop {
+        let (_, page) = api.call(Method::GET, &path, None).await;
+        count += page["items"].as_array().unwrap().len();
+        match page["next_cursor"].as_str() {
+            Some(next) => path = format!("/v1/timers?type=hostile&limit=500&state={state}&cursor={next}"),
+            None => return count,
         }
     }
 }
 
 async fn upgraded_and_rolled_back(database: Option<String>) {
-    let _ = rustls::crypto::ring::default_provider().install_default();
     let slow = Server::start(|_| "done").await;
     let folder = tempfile::tempdir().unwrap();
-    let mut config = Config::default();
-    config.server.listen = "127.0.0.1:0".parse().unwrap();
-    config.store.data = folder.path().join("data");
-    if let Some(url) = database {
-        config.store.database = Secret::new(url);
-    }
-    let app = App::start(config, Bootstrap { admin_token: Some(TOKEN.to_owned()) }).await.unwrap();
-    let api = Api { base: format!("http://{}", app.address()), http: Client::new() };
+    let (app, api) = node::start(&folder.path().join("data"), database, |_| {}).await;
 
     let first = api.upload(component("hostile").to_vec()).await;
     // What needs `v2` does not take what the first took.
@@ -114,8 +81,8 @@ async fn upgraded_and_rolled_back(database: Option<String>) {
         assert_eq!((status, &refused["code"]), (StatusCode::CONFLICT, &json!("revision_in_use")));
     }
     let patience = std::time::Instant::now();
-    while api.count("closed").await < TIMERS {
-        assert!(patience.elapsed() < Duration::from_mins(1), "{} of {TIMERS} are closed", api.count("closed").await);
+    while count(&api, "closed").await < TIMERS {
+        assert!(patience.elapsed() < Duration::from_mins(1), "{} of {TIMERS} are closed", count(&api, "closed").await);
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 

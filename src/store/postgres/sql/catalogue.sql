@@ -166,3 +166,12 @@ DELETE FROM plugins WHERE namespace_id = $1::bigint AND digest = $2
 
 -- name: active_revisions
 SELECT id, active FROM types
+
+-- name: revoked
+SELECT id, revoked FROM types WHERE revoked <> '[]'
+
+-- name: revoked_of
+SELECT id, revoked FROM types WHERE id = $1::bigint
+
+-- name: put_revoked
+UPDATE types SET revoked = $2, updated_at = $3 WHERE id = $1::bigint

@@ -14,7 +14,7 @@ use crate::{
     store::{
         admin::{
             AdminAnswer, AdminOp, ApiKeyRow, MAX_COUNTED, MAX_HOLDERS, NamespaceRow, PutPause, PutSealed, PutType,
-            SealedKind, SealedRow, scope_key,
+            Revoke, SealedKind, SealedRow, scope_key,
         },
         postgres::{
             error::Fault,
@@ -34,6 +34,7 @@ impl Batch<'_> {
             AdminOp::PutType(put) => self.put_type(now, put).await,
             AdminOp::Pause(put) => self.pause(now, put).await,
             AdminOp::Resume(scope) => self.resume(now, *scope).await,
+            AdminOp::Revoke(revoke) => self.revoke(now, revoke).await,
             AdminOp::Activate { namespace_id, name, number } => self.activate(now, *namespace_id, name, *number).await,
             AdminOp::PutSealed(put) => self.put_sealed(now, put).await,
             AdminOp::DeleteSealed { namespace_id, kind, name } => self.delete_sealed(*namespace_id, *kind, name).await,
@@ -283,6 +284,19 @@ impl Batch<'_> {
         let (namespace_id, type_id) = scope_key(scope);
         let found = self.one("catalogue.pause", &[&namespace_id, &type_id], row::pause).await?;
         Ok(found.filter(|pause| pause.holds(now)))
+    }
+
+    async fn revoke(&self, now: Timestamp, revoke: &Revoke) -> Result<AdminAnswer, Fault> {
+        let found = self.type_by_name(revoke.namespace_id, &revoke.name).await?;
+        let Some(row) = found else { return Ok(AdminAnswer::NotFound) };
+        let (_, before) = self.sure("catalogue.revoked_of", &[&row.id.0], row::revoked).await?;
+        let after = revoke.over(&before);
+        if after != before {
+            let params: [&(dyn ToSql + Sync); 3] = [&row.id.0, &json_text(&after), &now.as_millis()];
+            self.conn.change("catalogue.put_revoked", &params).await?;
+            self.bump().await?;
+        }
+        Ok(AdminAnswer::Revoked(after))
     }
 
     async fn put_sealed(&self, now: Timestamp, put: &PutSealed) -> Result<AdminAnswer, Fault> {

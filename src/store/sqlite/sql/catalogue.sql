@@ -145,3 +145,12 @@ DELETE FROM plugins WHERE namespace_id = ?1 AND digest = ?2
 
 -- name: active_revision
 SELECT active FROM types WHERE id = ?1
+
+-- name: revoked
+SELECT id, revoked FROM types WHERE revoked <> '[]'
+
+-- name: revoked_of
+SELECT id, revoked FROM types WHERE id = ?1
+
+-- name: put_revoked
+UPDATE types SET revoked = ?2, updated_at = ?3 WHERE id = ?1

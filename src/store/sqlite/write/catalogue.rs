@@ -14,7 +14,7 @@ use crate::{
         Result,
         admin::{
             AdminAnswer, AdminOp, ApiKeyRow, MAX_COUNTED, MAX_HOLDERS, NamespaceRow, PutPause, PutSealed, PutType,
-            SealedKind, SealedRow, scope_key,
+            Revoke, SealedKind, SealedRow, scope_key,
         },
         sqlite::{row, sql},
     },
@@ -30,6 +30,7 @@ impl Writer<'_> {
             AdminOp::PutType(put) => self.put_type(put),
             AdminOp::Pause(put) => self.pause(put),
             AdminOp::Resume(scope) => self.resume(*scope),
+            AdminOp::Revoke(revoke) => self.revoke(revoke),
             AdminOp::Activate { namespace_id, name, number } => self.activate(*namespace_id, name, *number),
             AdminOp::PutSealed(put) => self.put_sealed(put),
             AdminOp::DeleteSealed { namespace_id, kind, name } => self.delete_sealed(*namespace_id, *kind, name),
@@ -267,6 +268,18 @@ impl Writer<'_> {
         let (namespace_id, type_id) = scope_key(scope);
         let found = self.one("catalogue.pause", params![namespace_id, type_id], row::pause)?;
         Ok(found.filter(|pause| pause.holds(self.now)))
+    }
+
+    fn revoke(&self, revoke: &Revoke) -> Result<AdminAnswer> {
+        let Some(row) = self.type_by_name(revoke.namespace_id, &revoke.name)? else { return Ok(AdminAnswer::NotFound) };
+        let before = self.one("catalogue.revoked_of", [row.id.0], row::revoked)?;
+        let (_, before) = before.ok_or_else(|| interfered("the catalogue"))?;
+        let after = revoke.over(&before);
+        if after != before {
+            self.change("catalogue.put_revoked", params![row.id.0, json_text(&after), self.now.as_millis()])?;
+            self.bump()?;
+        }
+        Ok(AdminAnswer::Revoked(after))
     }
 
     fn put_sealed(&mut self, put: &PutSealed) -> Result<AdminAnswer> {

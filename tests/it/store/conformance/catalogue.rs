@@ -4,8 +4,9 @@ use lapse::{
     domain::{
         id::{ApiKeyId, Digest, Name, NamespaceId},
         pause::{Pause, Scope},
+        plugin::Grant,
     },
-    store::admin::{AdminAnswer, AdminOp, PutPause, PutSealed, Role, SealedKind},
+    store::admin::{AdminAnswer, AdminOp, PutPause, PutSealed, Revoke, Role, SealedKind},
 };
 
 use crate::store::bed::{Bed, manifest, name, put_type, secs};
@@ -177,4 +178,30 @@ pub async fn what_is_sealed_is_its_namespace_s_own(bed: Bed) {
     assert_eq!(by_name("default", SealedKind::Secret).await.unwrap(), None);
     assert_eq!(by_name("default", SealedKind::DataSource).await.unwrap().unwrap().sealed, b"two");
     assert_eq!(by_name("tenant", SealedKind::Secret).await.unwrap().unwrap().sealed, b"theirs");
+}
+
+pub async fn what_is_revoked_stays_so_until_it_is_restored(bed: Bed) {
+    let grant = |text: &str| text.parse::<Grant>().unwrap();
+    let change = async |revoke: &[&str], restore: &[&str]| {
+        let (namespace_id, name) = (bed.namespace, name("order-timeout"));
+        let (revoke, restore) = (revoke.iter().map(|g| grant(g)).collect(), restore.iter().map(|g| grant(g)).collect());
+        match bed.store.admin(AdminOp::Revoke(Revoke { namespace_id, name, revoke, restore })).await.unwrap() {
+            AdminAnswer::Revoked(all) => all.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let before = version(&bed).await;
+    assert!(bed.store.read().revoked().await.unwrap().is_empty());
+    assert_eq!(change(&["sql:shop", "http:a.test"], &[]).await, ["compensate:http:a.test", "compensate:sql:shop"]);
+    assert_eq!(change(&["sql:shop"], &["http:b.test"]).await.len(), 2, "what is so already changes nothing");
+    assert_eq!(version(&bed).await, before + 1);
+    // Whatever is pushed or activated meanwhile.
+    bed.store.admin(AdminOp::PutType(put_type(bed.namespace, "order-timeout"))).await.unwrap();
+    assert_eq!(change(&[], &["http:a.test"]).await, ["compensate:sql:shop"]);
+    let revoked = bed.store.read().revoked().await.unwrap();
+    assert_eq!(revoked.into_iter().collect::<Vec<_>>(), [(bed.type_id, [grant("sql:shop")].into())]);
+    assert!(change(&[], &["sql:shop"]).await.is_empty());
+    assert!(bed.store.read().revoked().await.unwrap().is_empty());
+    let missing = Revoke { namespace_id: bed.namespace, name: name("none"), revoke: Vec::new(), restore: Vec::new() };
+    assert!(matches!(bed.store.admin(AdminOp::Revoke(missing)).await.unwrap(), AdminAnswer::NotFound));
 }

@@ -87,6 +87,7 @@ macro_rules! conformance {
                 a_type_needs_its_namespace_s_plugin,
                 keys_are_found_by_their_hash_until_revoked,
                 a_pause_stands_until_it_ends,
+                what_is_revoked_stays_so_until_it_is_restored,
                 what_is_sealed_is_its_namespace_s_own,
                 a_ping_writes,
             ],

@@ -1,0 +1,1 @@
+ALTER TABLE types DROP COLUMN revoked;
