@@ -11,7 +11,7 @@ run: setup ## Set up what is missing, and run Lapse with its demo shop.
 	cargo run --quiet -- plugin build plugins --all --lang rust --output plugins/dist
 	cargo run --quiet -- dev
 
-test: plugins ## Everything that must hold: tests, lints, formatting, documentation.
+test: console plugins ## Everything that must hold: tests, lints, formatting, documentation.
 	@scripts/setup.sh nextest nats postgresql mariadb
 	cargo fmt --all --check
 	cd plugins && cargo fmt --all --check
@@ -19,6 +19,7 @@ test: plugins ## Everything that must hold: tests, lints, formatting, documentat
 	cargo clippy --quiet --all-targets -- -D warnings
 	if command -v cargo-nextest >/dev/null; then cargo nextest run; else cargo test --quiet; fi
 	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps
+	$(MAKE) --no-print-directory e2e
 	$(MAKE) --no-print-directory sdk-test
 
 soak: plugins ## The tests that take long: many kills, long outages, millions of rows.
@@ -65,7 +66,7 @@ sdk: ## Make the client libraries, ready to publish, in target/sdk.
 	scripts/sdk.sh build
 
 # They are made anew each time: the documents and the clients cannot drift apart unseen.
-sdk-test: plugins ## Test the client libraries against a server.
+sdk-test: console plugins ## Test the client libraries against a server.
 	@scripts/setup.sh node_js python_venv
 	scripts/sdk.sh test
 

@@ -28,13 +28,19 @@ async function register(more = {}) {
 const dialog = (tab) => tab.page.getByRole("dialog");
 const verb = (tab, name) => dialog(tab).getByRole("button", { name, exact: true });
 
+/** Types where the focus is once the dialog has it, as a person does. */
+async function say(tab, text) {
+  await dialog(tab).locator(":focus").waitFor();
+  await tab.page.keyboard.type(text);
+}
+
 test("cancel: says what will not happen, shows the call, keeps the reason", async () => {
   const timer = await register();
   const tab = await Tab.open(browser, server, { at: `/timers/${timer.id}` });
   await tab.button("Cancel timer").click();
   await dialog(tab).getByText(`${timer.key} will not close; no plugin runs.`, { exact: false }).waitFor();
   // The focus starts on the reason.
-  await tab.page.keyboard.type("the customer called");
+  await say(tab, "the customer called");
   await dialog(tab).getByText("As a call").click();
   const call = await dialog(tab).getByLabel("curl", { exact: true }).textContent();
   assert.match(call, /If-Match: "1"/);
@@ -54,7 +60,7 @@ test("a cancel of what changed elsewhere: explained, nothing lost, then done for
   const timer = await register();
   const tab = await Tab.open(browser, server, { at: `/timers/${timer.id}` });
   await tab.button("Cancel timer").click();
-  await tab.page.keyboard.type("kept over the conflict");
+  await say(tab, "kept over the conflict");
   await server.call("POST", `/v1/timers/${timer.id}/reschedule`, { delay: "2h" });
   await verb(tab, "Cancel timer").click();
   await dialog(tab).getByText("It changed since you opened this").waitFor();
@@ -88,7 +94,7 @@ test("resolve, reschedule and fire", async () => {
   const fired = await register();
   const tab = await Tab.open(browser, server, { at: `/timers/${paid.id}` });
   await tab.button("Resolve").click();
-  await tab.page.keyboard.type("paid");
+  await say(tab, "paid");
   await tab.page.keyboard.press("Enter");
   await tab.sees("The business settled it before it expired");
 
@@ -126,7 +132,7 @@ test("retry of a failed timer", async () => {
   const tab = await Tab.open(browser, server, { at: `/timers/${timer.id}` });
   await tab.sees("permanent");
   await tab.button("Retry").click();
-  await tab.page.keyboard.type("the order is there now");
+  await say(tab, "the order is there now");
   await verb(tab, "Retry timer").click();
   await dialog(tab).waitFor({ state: "detached" });
   await server.until(`/v1/timers/${timer.id}`, (t) => t.state === "closed");
@@ -142,7 +148,7 @@ test("the selected are cancelled one by one, and what changed meanwhile is left 
   await tab.sees("3 selected");
   await server.call("POST", `/v1/timers/${two.id}/reschedule`, { delay: "2h" });
   await tab.button("Cancel timer").click();
-  await tab.page.keyboard.type("batch withdrawn");
+  await say(tab, "batch withdrawn");
   await verb(tab, "Cancel timer").click();
   await dialog(tab).getByText("Changed meanwhile, left alone: 1").waitFor();
   await dialog(tab).getByText("Done: 2").waitFor();
@@ -162,7 +168,7 @@ test("everything dead for a host is redriven, with a note, by the keyboard alone
   await tab.page.getByRole("heading", { name: "Overview" }).waitFor();
   await tab.page.keyboard.press("Control+k");
   await dialog(tab).waitFor();
-  await tab.page.keyboard.type("Go to Compensations");
+  await say(tab, "Go to Compensations");
   await tab.page.keyboard.press("ArrowDown");
   await tab.page.keyboard.press("Enter");
   const redrive = tab.button("Redrive group").first();

@@ -8,6 +8,7 @@ import { backoffMs, CAP_MS, FLOOR_MS } from "../src/api/backoff";
 import { groupDead, hostOf, onlyHosts } from "../src/pages/compensations/groups";
 import { dueRange, filterOf, freeze, matches, queryOf } from "../src/pages/timers/filter";
 import { parseSearch, stringifySearch } from "../src/ui/address";
+import { visible } from "../src/ui/text";
 
 const NOW = Date.parse("2026-11-30T12:00:00.000Z");
 
@@ -91,4 +92,10 @@ it("finds the host that failed, and groups the dead by it, oldest first", () => 
   expect(hostOf({ ...silent, type: "t", revision: 1 }, onlyHosts(types))).toBeUndefined();
   expect(hostOf({ ...silent, type: "two", revision: 1 }, onlyHosts(types))).toBeUndefined();
   expect(hostOf({ host: "said.example", type: "t", revision: 1, last_error: failure("http://other.example") })).toBe("said.example");
+});
+
+it("names what is not seen, and leaves what belongs to words", () => {
+  expect(visible("a\u202Eb\u0000c\u{e0041}")).toBe("a[U+202E]b[U+0000]c[U+E0041]");
+  const words = "خانه‌ها 👩‍🚀\t時\n";
+  expect(visible(words)).toBe(words);
 });

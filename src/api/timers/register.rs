@@ -218,7 +218,10 @@ pub(in super::super) fn read_payload(ready: &Ready, payload: &str) -> Result<()>
 }
 
 pub(in super::super) fn payload_faults(what: &str, faults: Vec<Fault>) -> Error {
-    let places: Vec<_> = faults.iter().take(5).map(|f| f.pointer.as_str()).collect();
+    // Several faults of one place follow each other: what an object lacks, say.
+    let mut places: Vec<_> = faults.iter().map(|f| f.pointer.as_str()).collect();
+    places.dedup();
+    places.truncate(5);
     Error::new(Code::PayloadInvalid, format!("{what}: see {}", places.join(", "))).with_errors(faults)
 }
 

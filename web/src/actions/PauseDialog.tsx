@@ -2,11 +2,10 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { useId, useState } from "react";
 
+import { useFigures } from "../api/figures";
 import { call } from "../api/http";
-import { latestStats } from "../api/live";
 import type { TimerType } from "../api/model";
-import { typePath, useStats } from "../api/queries";
-import { useValue } from "../api/store";
+import { typePath } from "../api/queries";
 import { parseDuration } from "../time/duration";
 import { actions } from "../text";
 import { capped } from "../text/format";
@@ -28,8 +27,7 @@ function useTookIn() {
 
 export function PauseDialog({ type, onClose }: Props) {
   const tookIn = useTookIn();
-  const live = useValue(latestStats);
-  const asked = useStats();
+  const { stats } = useFigures();
   const [reason, setReason] = useState("");
   const [until, setUntil] = useState("");
   const [busy, setBusy] = useState(false);
@@ -56,7 +54,7 @@ export function PauseDialog({ type, onClose }: Props) {
   return (
     <Frame
       title={actions.pause.title(type.name)}
-      will={actions.pause.will(type.name, capped((live ?? asked.data)?.scheduled) ?? actions.pause.unknown)}
+      will={actions.pause.will(type.name, capped(stats?.scheduled) ?? actions.pause.unknown)}
       wont={actions.pause.wont}
       verb={actions.verbs.pause}
       right="pause_type"

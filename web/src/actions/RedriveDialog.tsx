@@ -3,8 +3,8 @@ import { useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useRef, useState } from "react";
 
+import { useFigures } from "../api/figures";
 import { call } from "../api/http";
-import { latestStats } from "../api/live";
 import type { Compensation, RedriveResult } from "../api/model";
 import { Problem } from "../api/problem";
 import { compensationPath } from "../api/queries";
@@ -107,7 +107,7 @@ async function redriveMany(rows: Compensation[], note: string): Promise<Result[]
 
 /** Where they go: the host, its breaker if it is open, and how fast. */
 function Lane({ rows }: { rows: Compensation[] }) {
-  const stats = useValue(latestStats);
+  const { stats } = useFigures();
   const z = useValue(zone);
   const only = useOnlyHosts();
   const hosts = [...new Set(rows.map((r) => hostOf(r, only) ?? words.group.noHost))].slice(0, 5);

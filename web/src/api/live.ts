@@ -1,22 +1,25 @@
 /**
  * What the server tells by itself: one stream per tab, closed while the tab is hidden, opened again with a fresh snapshot.
  *
- *   off ─► connecting ─► open ──(cut)──► waiting ─► connecting …      hidden, paused: closed, nothing retried
+ *   off ─► connecting ─► open ──(cut)──► waiting ─► connecting …      hidden, paused, crowded: closed, nothing retried
  *                          └ 404, 501 ─► absent: the server has none, pages are refreshed by hand
+ *
+ * `crowded`: other windows of this browser have the places for streams (`places.ts`).
  */
 import { observe } from "../time/clock";
 import { backoffMs } from "./backoff";
 import { answered, unanswered } from "./health";
 import type { HistoryPoint, Stats, TimerSummary } from "./model";
+import { enlist } from "./places";
 import { Problem } from "./problem";
-import { token } from "./session";
+import { namespace, token } from "./session";
 import { value } from "./store";
 import { readStream, type StreamEvent } from "./stream";
 
 /** Points kept for the charts: ten minutes of seconds. */
 export const MAX_POINTS = 600;
 
-export type LiveState = "off" | "connecting" | "open" | "waiting" | "hidden" | "paused" | "absent";
+export type LiveState = "off" | "connecting" | "open" | "waiting" | "hidden" | "paused" | "crowded" | "absent";
 
 export type TimerChanges = { changed: TimerSummary[]; dropped: number };
 export type CompensationChanges = { changed: { id: string; state: string; attempt?: number }[]; dropped: number };
@@ -81,11 +84,13 @@ function take({ event, data }: StreamEvent): void {
 }
 
 let running: AbortController | undefined;
+let leave: (() => void) | undefined;
 let paused = false;
 
-async function run(signal: AbortSignal): Promise<void> {
+/** `fresh`: what is shown was read while no stream told of changes. */
+async function run(signal: AbortSignal, fresh: boolean): Promise<void> {
   let attempt = 0;
-  let first = true;
+  let first = !fresh;
   while (!signal.aborted) {
     liveState.set("connecting");
     let refused = false;
@@ -136,14 +141,29 @@ function sleep(ms: number, signal: AbortSignal): Promise<void> {
   });
 }
 
-function settle(): void {
+function stop(): void {
+  leave?.();
+  leave = undefined;
   running?.abort();
   running = undefined;
+}
+
+function settle(): void {
+  stop();
   if (!token.get()) return liveState.set("off");
   if (document.hidden) return liveState.set("hidden");
   if (paused) return liveState.set("paused");
-  running = new AbortController();
-  void run(running.signal);
+  let waited = false;
+  leave = enlist((has) => {
+    running?.abort();
+    running = undefined;
+    if (!has) {
+      waited = true;
+      return liveState.set("crowded");
+    }
+    running = new AbortController();
+    void run(running.signal, waited);
+  });
 }
 
 export function setPaused(next: boolean): void {
@@ -166,12 +186,17 @@ export function startLive(): () => void {
     wasHidden = document.hidden;
   };
   document.addEventListener("visibilitychange", onVisibility);
-  const unsubscribe = token.subscribe(settle);
+  // What one key or namespace is told is nothing for another.
+  const anew = () => {
+    latestStats.set(undefined);
+    points.set([]);
+    settle();
+  };
+  const unsubscribe = [token.subscribe(anew), namespace.subscribe(anew)];
   settle();
   return () => {
     document.removeEventListener("visibilitychange", onVisibility);
-    unsubscribe();
-    running?.abort();
-    running = undefined;
+    for (const end of unsubscribe) end();
+    stop();
   };
 }

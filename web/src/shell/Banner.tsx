@@ -6,7 +6,7 @@ import { useEffect, useRef } from "react";
 import { backoffMs, CAP_MS } from "../api/backoff";
 import { health } from "../api/health";
 import { call } from "../api/http";
-import { liveState } from "../api/live";
+import { liveState, type LiveState } from "../api/live";
 import { useValue } from "../api/store";
 import { TELLING_MS, useOffset } from "../time/clock";
 import { length } from "../time/duration";
@@ -14,6 +14,9 @@ import { absolute } from "../time/format";
 import { shell } from "../text";
 import { zone } from "../ui/prefs";
 import { toast } from "../ui/toast";
+
+/** Without a stream, and with none that opens by itself. */
+const UNTOLD: ReadonlySet<LiveState> = new Set(["absent", "paused", "crowded"]);
 
 export function Banner() {
   const { away, lastAnswerMs } = useValue(health);
@@ -51,7 +54,7 @@ function useProbe(away: boolean): () => void {
         wasAway.current = false;
         toast(shell.back);
         // A stream that opens again takes its own fresh snapshot; without one it is taken here.
-        if (liveState.get() === "absent" || liveState.get() === "paused") void client.invalidateQueries();
+        if (UNTOLD.has(liveState.get())) void client.invalidateQueries();
         else void client.invalidateQueries({ predicate: (q) => q.state.status === "error" });
       }
       return;

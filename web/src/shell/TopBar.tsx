@@ -65,9 +65,9 @@ export function TopBar({ onPalette, onHelp }: { onPalette: () => void; onHelp: (
 function LiveButton() {
   const state = useValue(liveState);
   const paused = state === "paused";
-  if (state === "absent" || state === "off") {
+  if (state === "absent" || state === "crowded" || state === "off") {
     return (
-      <span className={`live live-${state}`} title={state === "absent" ? shell.live.absentHint : undefined}>
+      <span className={`live live-${state}`} title={state === "off" ? undefined : shell.live.hints[state]}>
         <span className="dot" aria-hidden />
         <span className="live-word">{shell.live[state]}</span>
       </span>

@@ -114,6 +114,7 @@ export const actions = {
   asCall: "As a call",
   curl: "curl",
   cli: "lapse",
+  byCli: "By command",
   noCli: "The command has no such call yet.",
   ifMatch: (v: string) => `Only if it is still at version ${v}`,
   pending: "Sending",

@@ -8,6 +8,8 @@ export const overview = {
   dead: (n: string) => `Dead compensations: ${n}`,
   breaker: (what: string) => `Breaker open: ${what}`,
   paused: (type: string) => `Paused: ${type}`,
+  pausedMore: (n: string) => `Paused as well: ${n} more`,
+  breakerMore: (n: string) => `Breakers open as well: ${n} more`,
   broker: "The broker is away; nodes deliver by their own clock",
   figures: {
     expiries: "Expiries",

@@ -19,8 +19,12 @@ export const shell = {
     hidden: "Paused while hidden",
     paused: "Paused",
     absent: "Not live",
+    crowded: "Not live here",
     off: "Off",
-    absentHint: "This server sends no live events; figures renew every few seconds and lists on demand.",
+    hints: {
+      absent: "This server sends no live events; figures renew every few seconds and lists on demand.",
+      crowded: "Other windows of this browser are live, and it has no connection left for this one; figures renew every few seconds and lists on demand.",
+    },
     pause: "Pause live updates",
     resume: "Resume live updates",
   },

@@ -64,8 +64,9 @@ export const timer = {
     absent: "This server cannot explain a timer yet. What is known from the timer itself:",
     pass: "pass",
     blocking: "blocking",
+    waits: "waiting",
     unknown: "unknown",
-    until: "Until",
+    until: "until",
     evidence: "Evidence",
     fix: "What to do",
     local: {

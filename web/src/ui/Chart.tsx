@@ -10,6 +10,15 @@ import { painted, zone } from "./prefs";
 /** Whether ticks stand less than a minute apart, so that minutes alone would all read the same. */
 const within = (ticks: number[]) => ticks.length > 1 && (ticks[1] ?? 0) - (ticks[0] ?? 0) < 60;
 
+/** The shortest time that an axis covers: over less its ticks would be fractions of a second. */
+const SPAN_S = 10;
+
+/** A value with none on either side would be on no line: it gets a point. */
+const alone: uPlot.Series.Points.Filter = (u, series) => {
+  const values = Array.from<number | null | undefined>(u.data[series] ?? []);
+  return values.flatMap((v, n) => (v != null && values[n - 1] == null && values[n + 1] == null ? [n] : []));
+};
+
 export type Line = { label: string; color: string; values: (number | null)[]; dash?: number[] };
 
 type Props = {
@@ -51,7 +60,7 @@ export function Chart({ label, times, lines, height = 160, bars, format, goal, o
         tzDate: (ts) => (z === "utc" ? uPlot.tzDate(new Date(ts * 1000), "Etc/UTC") : new Date(ts * 1000)),
         legend: { show: false },
         cursor: { drag: { x: false, y: false }, points: { size: 6 } },
-        scales: { y: { range: (_u, _min, max) => [0, Math.max(max * 1.1, goal ? goal.value * 1.2 : 0, 0.1)] } },
+        scales: { x: { range: (_u, min, max) => [Math.min(min, max - SPAN_S), max] }, y: { range: (_u, _min, max) => [0, Math.max(max * 1.1, goal ? goal.value * 1.2 : 0, 0.1)] } },
         axes: [
           { ...axis, values: (_u, ticks) => ticks.map((t) => cell(new Date(t * 1000).toISOString(), z, t * 1000).slice(0, within(ticks) ? 8 : 5)), space: 72 },
           { ...axis, size: 56, values: (_u, ticks) => ticks.map((t) => latest.current.format(t)) },
@@ -65,7 +74,7 @@ export function Chart({ label, times, lines, height = 160, bars, format, goal, o
             dash: line.dash,
             fill: bars ? `${color(line.color)}` : undefined,
             paths: bars ? uPlot.paths.bars?.({ size: [0.8, 40] }) : undefined,
-            points: { show: false },
+            points: { show: true, size: 6, fill: color(line.color), filter: alone },
           })),
         ],
         hooks: {

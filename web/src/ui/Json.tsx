@@ -40,7 +40,7 @@ function isBranch(value: Json): value is Json[] | { [name: string]: Json } {
 function Node({ name, value, depth }: { name?: string; value: Json; depth: number }) {
   const label = name === undefined ? null : (
     <>
-      <bdi className="json-name foreign">{name}</bdi>:{" "}
+      <Foreign className="json-name">{name}</Foreign>:{" "}
     </>
   );
   if (!isBranch(value)) {

@@ -45,7 +45,7 @@ export function Groups({ search, set }: Props) {
           <>
             {more ? <p className="small">{words.group.more(count(items.length))}</p> : null}
             <div className="scroll-x">
-              <table className="plain plain-wide groups">
+              <table className="plain plain-wide cards groups">
                 <thead>
                   <tr>
                     <th scope="col">{words.group.host}</th>
@@ -71,13 +71,15 @@ export function Groups({ search, set }: Props) {
                           {g.host ? <Foreign>{g.host}</Foreign> : words.group.noHost}
                         </button>
                       </th>
-                      <td>{g.class}</td>
-                      <td>{g.kind}</td>
-                      <td className="num">{count(g.rows.length) + (more ? "+" : "")}</td>
-                      <td>
+                      <td data-label={words.group.class}>{g.class}</td>
+                      <td data-label={words.group.kind}>
+                        <Foreign>{g.kind}</Foreign>
+                      </td>
+                      <td className="num" data-label={words.group.count}>{count(g.rows.length) + (more ? "+" : "")}</td>
+                      <td data-label={words.group.oldest}>
                         <Ago iso={new Date(g.oldest).toISOString()} />
                       </td>
-                      <td>
+                      <td data-label={words.group.newest}>
                         <Ago iso={new Date(g.newest).toISOString()} />
                       </td>
                       <td>

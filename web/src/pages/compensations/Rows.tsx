@@ -13,7 +13,7 @@ import { Guarded } from "../../ui/Guarded";
 import { List, type Column } from "../../ui/List";
 import { ErrorPanel, NoMatch, NothingYet, Skeleton } from "../../ui/Panel";
 import { Badge } from "../../ui/State";
-import { Foreign, shorten } from "../../ui/text";
+import { Foreign, shorten, visible } from "../../ui/text";
 import { Ago } from "../../ui/Time";
 import { diedAt, hostOf, type OnlyHosts } from "./groups";
 import { useOnlyHosts } from "./useOnlyHosts";
@@ -139,7 +139,7 @@ const COLUMNS: Column<Compensation>[] = [
     className: "col-key",
     cell: (row) => (
       <Link to="/timers/$id" params={{ id: row.timer_id }} className="mono clip">
-        <bdi>{shorten(row.timer_key ?? row.timer_id, 120)}</bdi>
+        <bdi>{visible(shorten(row.timer_key ?? row.timer_id, 120))}</bdi>
       </Link>
     ),
   },

@@ -2,9 +2,8 @@
 import { Link } from "@tanstack/react-router";
 import { CircleCheck, TriangleAlert } from "lucide-react";
 
-import { latestStats } from "../../api/live";
+import { useFigures } from "../../api/figures";
 import type { Stats } from "../../api/model";
-import { useStats } from "../../api/queries";
 import { useValue } from "../../api/store";
 import { absolute } from "../../time/format";
 import { common, overview } from "../../text";
@@ -21,9 +20,7 @@ import { troubles } from "./problems";
 
 export function OverviewPage() {
   usePageTitle(overview.title);
-  const read = useStats();
-  const live = useValue(latestStats);
-  const stats = newest(live, read.data);
+  const { stats, read } = useFigures();
   const why = read.error ? overview.notRead : common.loading;
   return (
     <>
@@ -40,11 +37,6 @@ export function OverviewPage() {
       <ForecastPanel />
     </>
   );
-}
-
-function newest(a: Stats | undefined, b: Stats | undefined): Stats | undefined {
-  if (!a || !b) return a ?? b;
-  return Date.parse(a.now) >= Date.parse(b.now) ? a : b;
 }
 
 function Problems({ stats }: { stats: Stats | undefined }) {

@@ -71,7 +71,7 @@ function Row({ event, timer }: { event: TimerEvent; timer: Timer }) {
       </div>
       <p className="event-line">
         <At iso={event.at} full quiet /> · {words.timeline.by} <Foreign>{event.actor}</Foreign> · {words.timeline.attempt(String(event.attempt))} · {words.timeline.version(String(event.version))}
-        {event.trigger ? ` · ${words.timeline.trigger(event.trigger)}` : ""}
+        {event.trigger && !event.kind.startsWith("compensation_") ? ` · ${words.timeline.trigger(event.trigger)}` : ""}
         {late ? ` · ${late}` : ""}
       </p>
       {event.digest ? (

@@ -1,5 +1,5 @@
 /** Why it has not fired, or how it ended: one sentence, then each check in order, with its evidence and what to do. */
-import { CircleCheck, CircleHelp, OctagonX } from "lucide-react";
+import { CircleCheck, CircleHelp, Clock, OctagonX } from "lucide-react";
 
 import type { Check, Timer } from "../../api/model";
 import type { Json } from "../../api/lossless";
@@ -40,23 +40,27 @@ export function Why({ timer }: { timer: Timer }) {
   );
 }
 
+/** What ends by itself is no fault: it is said, and not in red. */
+const CALM: ReadonlySet<Check["code"]> = new Set(["not_due", "claimed", "waiting_to_retry"]);
+
 function One({ check }: { check: Check }) {
-  const Icon = check.status === "pass" ? CircleCheck : check.status === "blocking" ? OctagonX : CircleHelp;
+  const waits = check.status === "blocking" && CALM.has(check.code);
+  const Icon = waits ? Clock : check.status === "pass" ? CircleCheck : check.status === "blocking" ? OctagonX : CircleHelp;
   const evidence = Object.entries(check.evidence ?? {});
   return (
-    <li className={`why-check why-check-${check.status}`}>
+    <li className={`why-check why-check-${check.status}${waits ? " why-check-waits" : ""}`}>
       <Icon aria-hidden size={16} />
       <div>
         <p>
-          <strong>{words.checks[check.code] ?? check.code.replaceAll("_", " ")}</strong> <span className="why-check-status">{words.why[check.status]}</span>
+          <strong>{words.checks[check.code] ?? check.code.replaceAll("_", " ")}</strong> <span className="why-check-status">{waits ? words.why.waits : words.why[check.status]}</span>
         </p>
         <p>
           <Foreign>{check.sentence}</Foreign>
           {check.until ? (
-            <>
-              {" "}
+            <span className="quiet">
+              {" · "}
               {words.why.until} <At iso={check.until} />
-            </>
+            </span>
           ) : null}
         </p>
         {evidence.length > 0 ? (

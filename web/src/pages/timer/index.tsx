@@ -67,6 +67,14 @@ function One({ timer }: { timer: Timer }) {
         </div>
         <dl className="head-facts">
           <div>
+            <dt>{words.type}</dt>
+            <dd>
+              <Link to="/types/$type" params={{ type: timer.type }}>
+                {timer.type}
+              </Link>
+            </dd>
+          </div>
+          <div>
             <dt>{words.due}</dt>
             <dd>
               {open ? (
@@ -120,11 +128,6 @@ function One({ timer }: { timer: Timer }) {
           <OfTimer id={timer.id} />
           <Panel title={words.facts}>
             <Facts>
-              <Fact name={words.type}>
-                <Link to="/types/$type" params={{ type: timer.type }}>
-                  {timer.type}
-                </Link>
-              </Fact>
               <Fact name={words.id}>
                 <Mono>{timer.id}</Mono> <CopyButton bare label={words.copyId} text={timer.id} />
               </Fact>

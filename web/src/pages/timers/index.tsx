@@ -19,7 +19,7 @@ import { List, type Column } from "../../ui/List";
 import { checkedAt, ErrorPanel, NoMatch, NothingWrong, NothingYet, Skeleton } from "../../ui/Panel";
 import { Code } from "../../ui/Copy";
 import { TimerBadge } from "../../ui/State";
-import { shorten } from "../../ui/text";
+import { shorten, visible } from "../../ui/text";
 import { Ago, AtCell, useZoneName } from "../../ui/Time";
 import { Filters } from "./Filters";
 import { filterOf, freeze, isFiltered, orderOf, prefixOf, queryOf, shows } from "./filter";
@@ -167,7 +167,7 @@ function useColumns(filterBy: (patch: Record<string, string>) => void): Column<T
       cell: (row) => (
         <span className="cell-key">
           <Link to="/timers/$id" params={{ id: row.id }} className="mono clip">
-            <bdi>{shorten(row.key, 200)}</bdi>
+            <bdi>{visible(shorten(row.key, 200))}</bdi>
           </Link>
           <span className="row-tools">
             <CopyButton bare label={timers.copyKey} text={row.key} />

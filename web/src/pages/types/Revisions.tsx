@@ -30,7 +30,7 @@ export function TypeRevisions() {
       {({ items }) => (
         <>
           <div className="scroll-x">
-            <table className="plain plain-wide">
+            <table className="plain plain-wide cards">
               <thead>
                 <tr>
                   <th scope="col">{words.revisions.number}</th>
@@ -47,14 +47,14 @@ export function TypeRevisions() {
                     <th scope="row">
                       {String(r.number)} {r.active ? <span className="badge badge-resolved">{words.revisions.active}</span> : null}
                     </th>
-                    <td title={r.digest}>
+                    <td title={r.digest} data-label={words.revisions.digest}>
                       <Mono>{shortDigest(r.digest)}</Mono>
                     </td>
-                    <td>{r.created_at ? cell(r.created_at, z, Date.now()) : "–"}</td>
-                    <td>
+                    <td data-label={words.revisions.made(zoneName)}>{r.created_at ? cell(r.created_at, z, Date.now()) : "–"}</td>
+                    <td data-label={words.revisions.by}>
                       <Foreign>{r.created_by ?? "–"}</Foreign>
                     </td>
-                    <td>
+                    <td data-label={words.revisions.grants}>
                       <GrantList grants={r.grants ?? []} none="–" />
                     </td>
                     <td>

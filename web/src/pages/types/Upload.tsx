@@ -94,7 +94,7 @@ export function UploadPage() {
       {done ? <Report plugin={done.plugin} created={done.created} /> : null}
       {done ? <MakeLive plugin={done.plugin} /> : null}
       <p className="small">
-        {actions.cli}: <code>lapse plugin push FILE --type TYPE</code> · <Link to="/types">{shell.nav.types}</Link>
+        {actions.byCli}: <code>lapse plugin push FILE --type TYPE</code> · <Link to="/types">{shell.nav.types}</Link>
       </p>
     </>
   );

@@ -2,10 +2,9 @@
 import { Link, useNavigate } from "@tanstack/react-router";
 import { Upload } from "lucide-react";
 
-import { latestStats } from "../../api/live";
+import { useFigures } from "../../api/figures";
 import type { Capped, TimerType, TypeStats } from "../../api/model";
-import { useStats, useTypes } from "../../api/queries";
-import { useValue } from "../../api/store";
+import { useTypes } from "../../api/queries";
 import { types as words } from "../../text";
 import { capped, millis } from "../../text/format";
 import { usePageTitle } from "../../shell/title";
@@ -17,9 +16,7 @@ export function TypesPage() {
   usePageTitle(words.title);
   const navigate = useNavigate();
   const read = useTypes();
-  const live = useValue(latestStats);
-  const asked = useStats();
-  const stats = live ?? asked.data;
+  const { stats } = useFigures();
   return (
     <>
       <header className="page-head">
@@ -53,7 +50,7 @@ function Table({ items, stats }: { items: TimerType[]; stats: TypeStats[] | unde
   const rows = [...items].sort((a, b) => bad(b) - bad(a) || a.name.localeCompare(b.name));
   return (
     <div className="scroll-x">
-      <table className="plain plain-wide">
+      <table className="plain plain-wide cards">
         <thead>
           <tr>
             <th scope="col">{words.columns.type}</th>
@@ -80,13 +77,13 @@ function Table({ items, stats }: { items: TimerType[]; stats: TypeStats[] | unde
                     </span>
                   ) : null}
                 </th>
-                <td className="num">{String(t.revision)}</td>
-                <td>{(t.paused ?? s?.paused) ? <span className="badge badge-overdue">{words.paused}</span> : words.active}</td>
-                <td className="num">{s?.lateness_p99_ms === undefined ? <Unknown /> : millis(s.lateness_p99_ms)}</td>
-                <td className="num">
+                <td className="num" data-label={words.columns.revision}>{String(t.revision)}</td>
+                <td data-label={words.columns.state}>{(t.paused ?? s?.paused) ? <span className="badge badge-overdue">{words.paused}</span> : words.active}</td>
+                <td className="num" data-label={words.columns.lateness}>{s?.lateness_p99_ms === undefined ? <Unknown /> : millis(s.lateness_p99_ms)}</td>
+                <td className="num" data-label={words.columns.failures}>
                   <Count of={s?.failed_1h} to="/timers" search={{ type: t.name, state: "failed" }} />
                 </td>
-                <td className="num">
+                <td className="num" data-label={words.columns.dead}>
                   <Count of={s?.dead} to="/compensations" search={{ type: t.name }} />
                 </td>
               </tr>
