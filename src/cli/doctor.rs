@@ -130,8 +130,16 @@ async fn look_at_postgres(url: &str) -> Vec<Finding> {
             None => finding,
         });
     }
-    for (node, ago_ms) in look.nodes {
-        findings.push(Finding::ok(OF, format!("node {node}"), format!("said that it lives {ago_ms} ms ago")));
+    let fire = look.nodes.iter().filter(|node| node.fires).count();
+    if fire == 0 && !look.nodes.is_empty() {
+        let finding = Finding::ok(OF, "nodes that fire", "none");
+        findings
+            .push(finding.but(Verdict::Fault, "timers are registered and none fires; start a node without --no-fire"));
+    }
+    for node in look.nodes {
+        let does = if node.fires { "fires" } else { "only registers" };
+        let found = format!("{does}; said that it lives {} ms ago", node.ago_ms);
+        findings.push(Finding::ok(OF, format!("node {}", node.id), found));
     }
     findings
 }

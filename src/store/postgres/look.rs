@@ -27,8 +27,17 @@ pub struct Look {
     /// The server's clock when it was asked, and how long the answer took: it lies that much in the past at most.
     pub now: Timestamp,
     pub round_trip: std::time::Duration,
-    /// The nodes that said that they live, and how many milliseconds ago.
-    pub nodes: Vec<(String, i64)>,
+    /// The nodes that said that they live.
+    pub nodes: Vec<SeenNode>,
+}
+
+/// A node as it was last heard of.
+#[derive(Clone, Debug, Serialize)]
+pub struct SeenNode {
+    pub id: String,
+    /// Or it only registers.
+    pub fires: bool,
+    pub ago_ms: i64,
 }
 
 /// One of the server's settings that matter here.
@@ -65,9 +74,15 @@ pub async fn inspect(params: &PostgresParams) -> Result<Look, OpenError> {
     look.await.map_err(database)
 }
 
-async fn nodes(conn: &Conn) -> Result<Vec<(String, i64)>, Fault> {
-    let text = format!("SELECT id, {} - beat_at FROM nodes ORDER BY id LIMIT {MAX_NODES}", sql::NOW);
-    conn.client.query(&text, &[]).await?.iter().map(|row| Ok((get(row, 0)?, get(row, 1)?))).collect()
+async fn nodes(conn: &Conn) -> Result<Vec<SeenNode>, Fault> {
+    // A database that is still to be migrated may not have the column.
+    let text = format!(
+        "SELECT id, coalesce((to_jsonb(nodes) ->> 'fires')::bool, true), {} - beat_at
+         FROM nodes ORDER BY id LIMIT {MAX_NODES}",
+        sql::NOW
+    );
+    let rows = conn.client.query(&text, &[]).await?;
+    rows.iter().map(|row| Ok(SeenNode { id: get(row, 0)?, fires: get(row, 1)?, ago_ms: get(row, 2)? })).collect()
 }
 
 /// What the server itself has set, whatever this program sets on its own connections.
@@ -95,7 +110,7 @@ fn judge(name: &str, value: &str) -> (bool, Option<&'static str>) {
         ("autovacuum", "off") => (true, Some("dead rows pile up and every read slows down; switch it on")),
         ("synchronous_commit", "off" | "local") => (false, Some("Lapse sets it to `on` for its own connections")),
         ("max_connections", _) if number < 50 => {
-            (false, Some("each node takes up to 9 connections and store.readers (4) more; raise it for many nodes"))
+            (false, Some("each node takes up to 13 connections and store.readers (4) more; raise it for many nodes"))
         }
         // In MB.
         ("max_wal_size", _) if number < 2048 => (

@@ -34,7 +34,7 @@ use self::{
 };
 pub use self::{
     error::OpenError,
-    look::{Look, ServerSetting, inspect},
+    look::{Look, SeenNode, ServerSetting, inspect},
     marks::MarkLimits,
     migrate::{NEWEST, migrate_down, migrate_status, migrate_up},
     near::NearTimers,

@@ -17,6 +17,12 @@ impl Said {
         let finding = self.findings.iter().find(|f| f["of"] == of && f["what"] == what)?;
         finding["verdict"].as_str()
     }
+
+    /// What was found of the first thing whose name begins so.
+    pub fn found(&self, what: &str) -> &str {
+        let finding = self.findings.iter().find(|f| f["what"].as_str().unwrap().starts_with(what));
+        finding.unwrap()["found"].as_str().unwrap()
+    }
 }
 
 pub fn ask(folder: &Path, env: &[(String, String)]) -> Said {
@@ -55,6 +61,7 @@ async fn the_doctor_says_what_is_missing_there_and_changed() {
     assert_eq!(running.verdict("broker", "slots"), Some("ok"));
     let nodes = running.findings.iter().filter(|f| f["what"].as_str().unwrap().starts_with("node ")).count();
     assert_eq!(nodes, 1, "{:#?}", running.findings);
+    assert!(running.found("node ").starts_with("fires; said that it lives"));
 
     let mut config = stream.cached_info().config.clone();
     config.max_age *= 2;
@@ -67,4 +74,22 @@ async fn the_doctor_says_what_is_missing_there_and_changed() {
     let gone = ask(folder.path(), &env);
     assert!(!gone.ok);
     assert_eq!(gone.verdict("broker", "connection"), Some("fault"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_doctor_says_that_no_node_fires() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = postgres::database().await;
+    let env = [("LAPSE_STORE__DATABASE".to_owned(), database.url.clone())];
+    let registers = [env.clone(), [("LAPSE_DISPATCH__FIRE".to_owned(), "false".to_owned())]].concat();
+    let _registers = Node::start(folder.path(), 0, &registers);
+    let said = ask(folder.path(), &env);
+    assert!(!said.ok);
+    assert_eq!(said.verdict("database", "nodes that fire"), Some("fault"));
+    assert!(said.found("node ").starts_with("only registers; said that it lives"));
+
+    let _fires = Node::start(folder.path(), 1, &env);
+    let said = ask(folder.path(), &env);
+    assert!(said.ok, "{:#?}", said.findings);
+    assert_eq!(said.verdict("database", "nodes that fire"), None);
 }

@@ -73,28 +73,35 @@ enum Proof {
     Password,
     Token,
     Seed,
+    /// By an operator's server.
+    Credentials,
 }
 
 #[rstest]
 #[case::password(Proof::Password)]
 #[case::token(Proof::Token)]
 #[case::seed(Proof::Seed)]
+#[case::credentials(Proof::Credentials)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_proves_who_it_is_or_keeps_the_time_by_itself(#[case] proof: Proof) {
     let authorization = match proof {
         Proof::Password => "authorization { user: lapse, password: pw-4711 }".to_owned(),
         Proof::Token => "authorization { token: tk-4711 }".to_owned(),
         Proof::Seed => format!("authorization {{ users: [ {{ nkey: {PUBLIC} }} ] }}"),
+        Proof::Credentials => include_str!("jwt/server.conf").to_owned(),
     };
     let server = Nats::with(&authorization).await;
     let folder = tempfile::tempdir().unwrap();
     let seed = folder.path().join("seed");
     std::fs::write(&seed, format!("{SEED}\n")).unwrap();
+    let credentials = folder.path().join("node.creds");
+    std::fs::write(&credentials, include_str!("jwt/node.creds")).unwrap();
     let plain = settings(&server.url());
     let right = match proof {
         Proof::Password => config::Nats { user: "lapse".to_owned(), password: Secret::new("pw-4711"), ..plain.clone() },
         Proof::Token => config::Nats { token: Secret::new("tk-4711"), ..plain.clone() },
         Proof::Seed => config::Nats { seed, ..plain.clone() },
+        Proof::Credentials => config::Nats { credentials, ..plain.clone() },
     };
     let stranger = Node::start(plain, "stranger", &["stranger"], Habit::Done).await;
     until("the stranger keeps the time by itself", async || stranger.mode() == Mode::Local).await;
