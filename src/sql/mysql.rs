@@ -17,7 +17,7 @@ use super::{
     error::{Fail, within},
     guard,
     pool::Session,
-    too_many_bytes,
+    tls, too_many_bytes,
 };
 use crate::config::Secret;
 
@@ -40,13 +40,14 @@ impl Mysql {
         statement_time: Duration,
         max_bytes: usize,
     ) -> Result<Self, Error> {
-        let tls = place.tls.then(|| {
-            let trusted = SslOpts::default();
-            if ca.as_os_str().is_empty() {
-                return trusted;
-            }
-            trusted.with_root_certs(vec![ca.to_owned().into()]).with_disable_built_in_roots(true)
-        });
+        let tls = if place.tls {
+            // The driver's own choice, which another room may have made already.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+            let roots = tls::trusted(ca)?.into_iter().map(|certificate| certificate.to_vec().into()).collect();
+            Some(SslOpts::default().with_root_certs(roots).with_disable_built_in_roots(true))
+        } else {
+            None
+        };
         let opts: Opts = OptsBuilder::default()
             .ip_or_hostname(&place.host)
             .tcp_port(place.port)

@@ -5,3 +5,4 @@ mod bed;
 mod hostile;
 mod order_timeout;
 mod secrets;
+mod tls;

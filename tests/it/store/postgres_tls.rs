@@ -1,39 +1,10 @@
 //! TLS to a real PostgreSQL with a certificate of one's own: the certificate is always verified, and so is the name in it.
 
-use std::path::PathBuf;
-
+use crate::support::{authority::Authority, postgres::own_server};
 use lapse::store::{
     Driver as _,
     postgres::{Postgres, PostgresParams},
 };
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-use tempfile::TempDir;
-
-use crate::support::postgres::own_server;
-
-struct Authority {
-    pem: PathBuf,
-    issuer: Issuer<'static, KeyPair>,
-}
-
-impl Authority {
-    fn new(folder: &TempDir, name: &str) -> Self {
-        let key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::new(vec![]).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let pem = folder.path().join(name);
-        std::fs::write(&pem, params.self_signed(&key).unwrap().pem()).unwrap();
-        Self { pem, issuer: Issuer::new(params, key) }
-    }
-
-    /// A certificate for these names, with its key.
-    fn issue(&self, names: &[&str]) -> (String, String) {
-        let key = KeyPair::generate().unwrap();
-        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &self.issuer).unwrap();
-        (certificate.pem(), key.serialize_pem())
-    }
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_servers_certificate_and_name_are_verified() {

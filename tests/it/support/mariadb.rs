@@ -30,6 +30,16 @@ GRANT ALL ON *.* TO 'lapse'@'%';
 impl MariaDb {
     /// From the test's own thread: the server ends with it.
     pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// One that takes connections over TLS only, with this certificate and key.
+    pub fn start_with_tls(certificate: &str, key: &str) -> Self {
+        Self::start_with(&[("ssl-cert", certificate), ("ssl-key", key)])
+    }
+
+    /// With files that options of these names lead to.
+    fn start_with(files: &[(&str, &str)]) -> Self {
         let root = tempfile::Builder::new().prefix("lapse-mariadb-").tempdir().unwrap();
         let data = root.path().join("data");
         let user = if is_root() { vec!["--user=root".to_owned()] } else { Vec::new() };
@@ -43,9 +53,16 @@ impl MariaDb {
             made.unwrap_or_else(|e| panic!("MariaDB's programs cannot be run ({e}): run scripts/setup.sh mariadb"));
         assert!(made.success(), "mariadb-install-db failed");
         std::fs::write(root.path().join("init.sql"), INIT).unwrap();
+        let mut more = Vec::new();
+        for (option, content) in files {
+            let path = root.path().join(option);
+            std::fs::write(&path, content).unwrap();
+            more.extend([format!("--{option}={}", path.display()), "--require-secure-transport=ON".to_owned()]);
+        }
+        more.extend(user.clone());
         for _ in 0..STARTS {
             let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
-            let mut server = serve(root.path(), port, &user);
+            let mut server = serve(root.path(), port, &more);
             if answers(port, &mut server) {
                 return Self { server, port, _root: root };
             }
@@ -66,7 +83,7 @@ impl Drop for MariaDb {
     }
 }
 
-fn serve(root: &Path, port: u16, user: &[String]) -> Child {
+fn serve(root: &Path, port: u16, more: &[String]) -> Child {
     let at = |name: &str| root.join(name).display().to_string();
     let mut command = Command::new(server_program());
     command
@@ -76,7 +93,7 @@ fn serve(root: &Path, port: u16, user: &[String]) -> Child {
         .args([format!("--log-error={}", at("log"))])
         .args(["--bind-address=127.0.0.1", "--skip-name-resolve"])
         .args(SMALL)
-        .args(user)
+        .args(more)
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(Stdio::null())

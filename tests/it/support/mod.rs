@@ -1,6 +1,7 @@
 //! What the tests of several rooms share.
 
 pub mod app;
+pub mod authority;
 pub mod cutter;
 pub mod dev;
 pub mod fake_host;
