@@ -7,10 +7,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::{
-    domain::{
-        id::Name,
-        time::{DurationMs, Timestamp},
-    },
+    domain::time::{DurationMs, Timestamp},
     sql::{self, Definition, Source},
     store::admin::{SealedKind, SealedRow},
     vault::{self, Keep},
@@ -23,7 +20,7 @@ use super::{
     extract::{Json as JsonBody, PageQuery, Path, Query, duration, given},
     model::page,
     problem::{Code, Error, Result},
-    secrets::new_name,
+    secrets::{known_name, new_name, not_found},
 };
 
 /// How long a check may take, and wait for its turn.
@@ -227,9 +224,7 @@ pub async fn delete_datasource(
     caller: Caller,
     Path(name): Path<String>,
 ) -> Result<Json<DataSource>> {
-    let missing = || Error::not_found("data source");
-    let name: Name = name.parse().map_err(|_| missing())?;
-    let row = api.vault.delete(caller.namespace_id, SealedKind::DataSource, name).await?.ok_or_else(missing)?;
+    let row = api.delete_sealed(&caller, SealedKind::DataSource, &name).await?;
     api.databases.forget(caller.namespace.as_str(), &row.name);
     tracing::info!(namespace = %caller.namespace, sql.source = %row.name, actor = caller.actor, "a data source was deleted");
     shown(&row).map(Json)
@@ -246,11 +241,10 @@ pub async fn check_datasource(
     caller: Caller,
     Path(name): Path<String>,
 ) -> Result<Json<DataSourceCheck>> {
-    let missing = || Error::not_found("data source");
-    let name: Name = name.parse().map_err(|_| missing())?;
+    let name = known_name(SealedKind::DataSource, &name)?;
     let found = match api.vault.source(caller.namespace.as_str(), &name).await {
         Ok(source) => {
-            let source = source.ok_or_else(missing)?;
+            let source = source.ok_or_else(|| not_found(SealedKind::DataSource))?;
             let turn = tokio::time::timeout(TURN_TIMEOUT, api.checks.acquire()).await;
             let Ok(Ok(_turn)) = turn else {
                 return Err(Error::unavailable("other checks are under way; try again in a moment"));

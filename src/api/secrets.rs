@@ -113,9 +113,7 @@ pub async fn list_secrets(
     responses((status = 200, description = "What it was", body = Secret))
 )]
 pub async fn delete_secret(State(api): State<Api>, caller: Caller, Path(name): Path<String>) -> Result<Json<Secret>> {
-    let missing = || Error::not_found("secret");
-    let name: Name = name.parse().map_err(|_| missing())?;
-    let row = api.vault.delete(caller.namespace_id, SealedKind::Secret, name).await?.ok_or_else(missing)?;
+    let row = api.delete_sealed(&caller, SealedKind::Secret, &name).await?;
     tracing::info!(namespace = %caller.namespace, secret.name = %row.name, actor = caller.actor, "a secret was deleted");
     Ok(Json(row.into()))
 }
@@ -125,7 +123,24 @@ pub(super) fn new_name(name: &str) -> Result<Name> {
     name.parse().map_err(|e: NameError| Error::at(Code::PayloadInvalid, "", format!("it cannot have this name: {e}")))
 }
 
+/// The name of something that may be there.
+pub(super) fn known_name(kind: SealedKind, name: &str) -> Result<Name> {
+    name.parse().map_err(|_| not_found(kind))
+}
+
+pub(super) fn not_found(kind: SealedKind) -> Error {
+    Error::not_found(match kind {
+        SealedKind::Secret => "secret",
+        SealedKind::DataSource => "data source",
+    })
+}
+
 impl Inner {
+    pub(super) async fn delete_sealed(&self, caller: &Caller, kind: SealedKind, name: &str) -> Result<SealedRow> {
+        let deleted = self.vault.delete(caller.namespace_id, kind, known_name(kind, name)?).await?;
+        deleted.ok_or_else(|| not_found(kind))
+    }
+
     /// That the namespace may have one more, unless it has this one already.
     pub(super) async fn check_room(&self, namespace: NamespaceId, kind: SealedKind, name: &Name) -> Result<()> {
         let rows = self.vault.list(namespace, kind).await?;

@@ -12,8 +12,8 @@ use super::{
     Result,
     connect::Connect,
     error::Error,
-    output::{Out, Table, facts},
-    secret::{read, text},
+    output::{Out, Table, facts, text},
+    secret::{delete, read},
     timer::pages,
 };
 
@@ -171,7 +171,6 @@ pub struct Delete {
 
 impl Delete {
     async fn run(self, out: &Out) -> Result {
-        let source: Value = self.connect.client()?.delete(&format!("v1/datasources/{}", segment(&self.name))).await?;
-        out.show(&source, |_| format!("{} is deleted\n", self.name))
+        delete(&self.connect, out, ("datasources", &self.name)).await
     }
 }

@@ -8,7 +8,7 @@ use crate::client::{Page, segment};
 use super::{
     Result,
     connect::Connect,
-    output::{Out, Table, local_text},
+    output::{Out, Table, local_text, text},
     timer::pages,
 };
 
@@ -107,8 +107,4 @@ impl Revoke {
         let key: Value = self.connect.client()?.delete(&format!("v1/keys/{}", segment(&self.id))).await?;
         out.show(&key, |_| format!("{} is revoked\n", self.id))
     }
-}
-
-fn text(row: &Value, name: &str) -> String {
-    row.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
 }

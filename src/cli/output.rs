@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use chrono::{DateTime, Local};
 use serde::Serialize;
+use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
 use crate::domain::time::{DurationMs, Timestamp};
@@ -51,6 +52,15 @@ impl Out {
         if !self.json {
             to_stderr(text.as_ref());
         }
+    }
+}
+
+/// A field of a row, as text: empty where there is none.
+pub fn text(row: &Value, name: &str) -> String {
+    match row.get(name) {
+        Some(Value::String(text)) => text.clone(),
+        Some(value) => value.to_string(),
+        None => String::new(),
     }
 }
 

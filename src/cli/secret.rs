@@ -11,7 +11,7 @@ use super::{
     Result,
     connect::Connect,
     error::Error,
-    output::{Out, Table, local_text},
+    output::{Out, Table, local_text, text},
     timer::pages,
 };
 
@@ -120,15 +120,12 @@ pub struct Delete {
 
 impl Delete {
     async fn run(self, out: &Out) -> Result {
-        let secret: Value = self.connect.client()?.delete(&format!("v1/secrets/{}", segment(&self.name))).await?;
-        out.show(&secret, |_| format!("{} is deleted\n", self.name))
+        delete(&self.connect, out, ("secrets", &self.name)).await
     }
 }
 
-pub fn text(row: &Value, name: &str) -> String {
-    match row.get(name) {
-        Some(Value::String(text)) => text.clone(),
-        Some(value) => value.to_string(),
-        None => String::new(),
-    }
+/// Deletes what a collection has under a name.
+pub async fn delete(connect: &Connect, out: &Out, (collection, name): (&str, &str)) -> Result {
+    let deleted: Value = connect.client()?.delete(&format!("v1/{collection}/{}", segment(name))).await?;
+    out.show(&deleted, |_| format!("{name} is deleted\n"))
 }

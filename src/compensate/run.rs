@@ -182,46 +182,52 @@ fn labels(task: &CompensationTask) -> [(&'static str, String); 3] {
     [("namespace", task.namespace.clone()), ("type", task.timer_type.clone()), ("kind", task.kind.clone())]
 }
 
+/// A line of the log about a run, with what every such line says first.
+macro_rules! log {
+    ($level:ident, $compensation:ident, $($rest:tt)+) => {
+        tracing::$level!(
+            timer_id = %$compensation.timer_id, timer_key = %$compensation.timer_key,
+            idempotency_key = %$compensation.id, retry_count = $compensation.attempt - 1,
+            compensation.kind = %$compensation.kind, $($rest)+
+        )
+    };
+}
+
 fn tell(compensation: &Compensation, task: &CompensationTask, result: &RunResult) {
     let labels = labels(task);
+    let class = |failure: &Failure| failure.class.as_str();
     match result {
         RunResult::Done { skipped, .. } => {
             counter!("lapse_compensation_done_total", &labels).increment(1);
             if skipped.is_some() {
                 counter!("lapse_compensation_skipped_total", &labels).increment(1);
             }
-            tracing::debug!(
-                timer_id = %compensation.timer_id, timer_key = %compensation.timer_key,
-                idempotency_key = %compensation.id, retry_count = compensation.attempt - 1,
-                compensation.kind = %compensation.kind, error_class = skipped.as_ref().map(|f| f.class.as_str()),
-                "a compensation is done"
-            );
+            log!(debug, compensation, error_class = skipped.as_ref().map(class), "a compensation is done");
         }
         RunResult::Retry { failure, at, counts: false } => {
             counter!("lapse_compensation_deferred_total", &labels).increment(1);
-            tracing::debug!(
-                timer_id = %compensation.timer_id, timer_key = %compensation.timer_key,
-                idempotency_key = %compensation.id, retry_count = compensation.attempt - 1,
-                compensation.kind = %compensation.kind, error_class = failure.class.as_str(), error.code = failure.code,
-                next_at = %at, "a compensation waits for its downstream"
+            log!(
+                debug, compensation, error_class = class(failure), error.code = failure.code, next_at = %at,
+                "a compensation waits for its downstream"
             );
         }
         RunResult::Retry { failure, at, .. } => {
             counter!("lapse_compensation_retry_total", &labels).increment(1);
-            tracing::info!(
-                timer_id = %compensation.timer_id, timer_key = %compensation.timer_key,
-                idempotency_key = %compensation.id, retry_count = compensation.attempt - 1,
-                compensation.kind = %compensation.kind, error_class = failure.class.as_str(), error.code = failure.code,
-                next_at = %at, "a compensation has failed, and is tried again"
+            log!(
+                info, compensation, error_class = class(failure), error.code = failure.code, next_at = %at,
+                "a compensation has failed, and is tried again"
             );
         }
         RunResult::Dead { failure } => {
             counter!("lapse_compensation_dead_total", &labels).increment(1);
-            tracing::error!(
-                timer_id = %compensation.timer_id, timer_key = %compensation.timer_key, timer_type = task.timer_type,
-                idempotency_key = %compensation.id, retry_count = compensation.attempt - 1,
-                compensation.kind = %compensation.kind, error_class = failure.class.as_str(), error.code = failure.code,
-                error.message = failure.message, alert = true,
+            log!(
+                error,
+                compensation,
+                error_class = class(failure),
+                error.code = failure.code,
+                error.message = failure.message,
+                timer_type = task.timer_type,
+                alert = true,
                 "a compensation is dead: a person must redrive it"
             );
         }

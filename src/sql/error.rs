@@ -81,6 +81,18 @@ impl From<Error> for Fail {
     }
 }
 
+/// Why a statement gave no outcome: what the driver said, or what is to be said in its place.
+pub(super) enum Stopped<E> {
+    Said(E),
+    Error(Error),
+}
+
+impl<E> From<E> for Stopped<E> {
+    fn from(error: E) -> Self {
+        Self::Said(error)
+    }
+}
+
 /// The server's own limit ends a statement; this one, where a batch has talked the server out of it.
 pub(super) async fn within<T>(time: Duration, work: impl Future<Output = T>) -> Result<T, Fail> {
     tokio::time::timeout(time + GRACE, work).await.map_err(|_| Fail::broken(Error::Timeout))

@@ -14,7 +14,7 @@ use mysql_async::{
 use super::{
     Batch, Error, Mode, Outcome, Room, Statement, Value,
     endpoint::Place,
-    error::{Fail, within},
+    error::{Fail, Stopped, within},
     guard,
     pool::Session,
     tls, too_many_bytes,
@@ -116,7 +116,12 @@ impl Mysql {
         Ok(outcomes)
     }
 
-    async fn statement(&mut self, statement: &Statement, room: &mut Room, at: usize) -> Result<Outcome, Stopped> {
+    async fn statement(
+        &mut self,
+        statement: &Statement,
+        room: &mut Room,
+        at: usize,
+    ) -> Result<Outcome, Stopped<mysql_async::Error>> {
         let invalid = |why: String| Stopped::Error(Error::Invalid(Error::fault(at, why)));
         let params = statement.parameters.iter().map(param).collect::<Result<Vec<_>, _>>().map_err(invalid)?;
         let params = if params.is_empty() { Params::Empty } else { Params::Positional(params) };
@@ -141,17 +146,6 @@ impl Mysql {
         };
         result.drop_result().await?;
         Ok(outcome)
-    }
-}
-
-enum Stopped {
-    Said(mysql_async::Error),
-    Error(Error),
-}
-
-impl From<mysql_async::Error> for Stopped {
-    fn from(error: mysql_async::Error) -> Self {
-        Self::Said(error)
     }
 }
 

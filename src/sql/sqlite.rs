@@ -19,7 +19,13 @@ use rusqlite::{
     types::{ToSqlOutput, Value as Raw, ValueRef},
 };
 
-use super::{Batch, Error, Mode, Outcome, Room, Statement, Value, error::Fail, guard, pool::Session, too_many_bytes};
+use super::{
+    Batch, Error, Mode, Outcome, Room, Statement, Value,
+    error::{Fail, Stopped},
+    guard,
+    pool::Session,
+    too_many_bytes,
+};
 
 /// Steps of SQLite's machine between two looks at the clock.
 const STEPS: c_int = 1_000;
@@ -115,9 +121,9 @@ impl Run {
             let is_over = move || stop.given_up.load(Ordering::Relaxed) || Instant::now() >= deadline;
             self.conn.progress_handler(STEPS, Some(is_over)).map_err(|e| Fail::of(read(&e, at, bytes)))?;
             let statement = &self.statements[at];
-            let outcome = statement_on(&self.conn, statement, self.mode, &mut self.room).map_err(|e| match e {
+            let ran = statement_on(&self.conn, (at, statement), self.mode, &mut self.room);
+            let outcome = ran.map_err(|e| match e {
                 Stopped::Said(e) => read(&e, at, bytes),
-                Stopped::Invalid(why) => Error::Invalid(Error::fault(at, why)),
                 Stopped::Error(error) => error,
             })?;
             guard(at, statement, &outcome)?;
@@ -127,42 +133,39 @@ impl Run {
     }
 }
 
-enum Stopped {
-    Said(rusqlite::Error),
-    Invalid(String),
-    Error(Error),
-}
-
-impl From<rusqlite::Error> for Stopped {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::Said(error)
-    }
-}
-
-fn statement_on(conn: &Connection, statement: &Statement, mode: Mode, room: &mut Room) -> Result<Outcome, Stopped> {
+/// Runs the statement that stands at this place.
+fn statement_on(
+    conn: &Connection,
+    (at, statement): (usize, &Statement),
+    mode: Mode,
+    room: &mut Room,
+) -> Result<Outcome, Stopped<rusqlite::Error>> {
+    let invalid = |why: String| Stopped::Error(Error::Invalid(Error::fault(at, why)));
     // Refuses what stands behind a first statement.
     let mut prepared = conn.prepare(&statement.text)?;
     if mode == Mode::Read && !prepared.readonly() {
-        return Err(Stopped::Invalid("a read changes nothing".to_owned()));
+        return Err(invalid("a read changes nothing".to_owned()));
     }
     let mut used = vec![false; statement.parameters.len()];
     for index in 1..=prepared.parameter_count() {
         let number = prepared.parameter_name(index).and_then(|name| name.strip_prefix('$')?.parse::<usize>().ok());
-        let number = number.ok_or_else(|| Stopped::Invalid("write parameters as $1, $2 and so on".to_owned()))?;
-        let at = number.checked_sub(1).filter(|at| *at < used.len());
-        let at = at.ok_or_else(|| Stopped::Invalid(format!("there is no parameter ${number}")))?;
-        used[at] = true;
-        prepared.raw_bind_parameter(index, param(&statement.parameters[at]).map_err(Stopped::Invalid)?)?;
+        let number = number.ok_or_else(|| invalid("write parameters as $1, $2 and so on".to_owned()))?;
+        let place = number.checked_sub(1).filter(|place| *place < used.len());
+        let place = place.ok_or_else(|| invalid(format!("there is no parameter ${number}")))?;
+        used[place] = true;
+        prepared.raw_bind_parameter(index, param(&statement.parameters[place]).map_err(invalid)?)?;
     }
     if let Some(unused) = used.iter().position(|used| !used) {
-        return Err(Stopped::Invalid(format!("the parameter ${} is not used", unused + 1)));
+        return Err(invalid(format!("the parameter ${} is not used", unused + 1)));
     }
     let before = conn.total_changes();
     let columns: Vec<String> = prepared.column_names().map(str::to_owned).collect();
     let mut outcome = Outcome { columns, ..Outcome::default() };
     let mut rows = prepared.raw_query();
     while let Some(row) = rows.next()? {
-        let values = (0..outcome.columns.len()).map(|at| value_of(row.get_ref(at)?)).collect::<Result<Vec<_>, _>>()?;
+        let values = (0..outcome.columns.len())
+            .map(|n| value_of(row.get_ref(n)?).map_err(invalid))
+            .collect::<Result<Vec<_>, _>>()?;
         room.take(&values).map_err(Stopped::Error)?;
         outcome.rows.push(values);
     }
@@ -206,13 +209,13 @@ fn param(value: &Value) -> Result<ToSqlOutput<'_>, String> {
     })
 }
 
-fn value_of(raw: ValueRef<'_>) -> Result<Value, Stopped> {
+fn value_of(raw: ValueRef<'_>) -> Result<Value, String> {
     Ok(match raw {
         ValueRef::Null => Value::Null,
         ValueRef::Integer(value) => Value::Integer(value),
         ValueRef::Real(value) => Value::Real(value),
         ValueRef::Text(text) => {
-            let text = std::str::from_utf8(text).map_err(|_| Stopped::Invalid("a text is not UTF-8".to_owned()))?;
+            let text = std::str::from_utf8(text).map_err(|_| "a text is not UTF-8")?;
             Value::Text(text.to_owned())
         }
         ValueRef::Blob(bytes) => Value::Bytes(bytes.to_vec()),

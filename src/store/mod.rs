@@ -11,6 +11,7 @@
 //! ```
 
 pub mod admin;
+mod bounds;
 mod group;
 mod lane;
 pub mod migration;

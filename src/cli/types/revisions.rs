@@ -9,7 +9,7 @@ use super::{
     super::{
         Result,
         connect::Connect,
-        output::{Out, Table, bytes, local_text},
+        output::{Out, Table, bytes, local_text, text},
         timer::pages,
     },
     describe,
@@ -17,14 +17,6 @@ use super::{
 
 /// The most revisions that are listed.
 const MAX_REVISIONS: usize = 10_000;
-
-fn text(row: &Value, name: &str) -> String {
-    match row.get(name) {
-        Some(Value::String(text)) => text.clone(),
-        Some(value) => value.to_string(),
-        None => String::new(),
-    }
-}
 
 #[derive(Args)]
 #[command(after_help = "Examples:\n  lapse type revisions order-timeout")]

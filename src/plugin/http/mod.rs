@@ -171,7 +171,7 @@ fn denied(state: &mut CallState, url: &Url, standing: Standing) -> HttpError {
 /// Why an exchange gave no answer.
 enum Ended {
     /// No grant for this URL, or not any more.
-    Denied(Url, Standing),
+    Denied(Box<Url>, Standing),
     /// The host has only addresses that may not be reached.
     Forbidden(String),
     /// Its breaker is open.
@@ -195,7 +195,7 @@ impl Exchange<'_> {
         for _ in 0..=REDIRECTS {
             let standing = standing(&self.session.rights, self.export, &outgoing.url);
             if standing != Standing::Granted {
-                return Err(Ended::Denied(outgoing.url, standing));
+                return Err(Ended::Denied(Box::new(outgoing.url), standing));
             }
             let permit = self.gate.admit(&place(&outgoing.url));
             self.permit = Some(permit.map_err(|refused| Ended::Refused(refused.to_string()))?);

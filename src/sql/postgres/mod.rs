@@ -15,7 +15,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::{
     Batch, Error, Mode, Outcome, Room, Statement,
     endpoint::Place,
-    error::{Fail, within},
+    error::{Fail, Stopped, within},
     guard,
     pool::Session,
     tls, too_many_bytes,
@@ -112,7 +112,12 @@ impl Postgres {
         Ok(outcomes)
     }
 
-    async fn statement(&self, statement: &Statement, room: &mut Room, at: usize) -> Result<Outcome, Stopped> {
+    async fn statement(
+        &self,
+        statement: &Statement,
+        room: &mut Room,
+        at: usize,
+    ) -> Result<Outcome, Stopped<tokio_postgres::Error>> {
         let params = statement.parameters.iter().map(|value| (Param(value), value::type_of(value)));
         let rows = self.client.query_typed_raw(&statement.text, params.collect::<Vec<_>>()).await?;
         let mut rows = std::pin::pin!(rows);
@@ -156,18 +161,6 @@ impl Postgres {
             }
             _ => Error::Invalid(fault),
         }
-    }
-}
-
-/// Why a statement gave no outcome.
-enum Stopped {
-    Said(tokio_postgres::Error),
-    Error(Error),
-}
-
-impl From<tokio_postgres::Error> for Stopped {
-    fn from(error: tokio_postgres::Error) -> Self {
-        Self::Said(error)
     }
 }
 

@@ -11,17 +11,11 @@ use crate::{
         time::Timestamp,
         timer::{State, Timer},
     },
-    store::read::{CompensationQuery, Order, Page, TimerQuery},
+    store::{
+        bounds::{MAX_LOOKED_AT, MAX_OF_TIMER, MAX_PAGE, MAX_SPANS},
+        read::{CompensationQuery, Order, Page, TimerQuery},
+    },
 };
-
-/// Rows of one page, whatever is asked for.
-const MAX_PAGE: usize = 1_000;
-/// Rows that one page looks at for those that fit a filter which no index serves.
-const MAX_LOOKED_AT: usize = 5_000;
-/// Compensations of one timer that are looked at.
-const MAX_OF_TIMER: usize = 10_000;
-/// Spans that one page merges; a query over more types and states is answered over the first ones only.
-const MAX_SPANS: usize = 20_000;
 
 type Params<'a> = [&'a (dyn ToSql + Sync)];
 

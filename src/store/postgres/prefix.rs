@@ -12,15 +12,11 @@ use crate::{
         time::Timestamp,
         timer::State,
     },
-    store::read::{KeyPage, PrefixQuery, TimerQuery},
+    store::{
+        bounds::{MAX_LOOKED_AT_BY_PREFIX, MAX_PAGE, MAX_TYPES},
+        read::{KeyPage, PrefixQuery, TimerQuery},
+    },
 };
-
-/// Rows of one page, whatever is asked for.
-const MAX_PAGE: usize = 1_000;
-/// Rows that one page looks at, in all types together, for those that fit its filters.
-const MAX_LOOKED_AT: usize = 1_000;
-/// Types that are looked into.
-const MAX_TYPES: usize = 10_000;
 
 /// A row that was looked at, without its contents.
 struct Looked {
@@ -32,7 +28,7 @@ struct Looked {
 pub(super) async fn timers(conn: &Conn, query: &PrefixQuery, now: Timestamp) -> Result<KeyPage, Fault> {
     let limit = query.filter.limit.clamp(1, MAX_PAGE);
     // One more tells whether there is more.
-    let most = if query.filter.filters() { MAX_LOOKED_AT.max(limit) } else { limit } + 1;
+    let most = if query.filter.filters() { MAX_LOOKED_AT_BY_PREFIX.max(limit) } else { limit } + 1;
     let types: Vec<i64> = query.filter.types.iter().take(MAX_TYPES).map(|t| t.0).collect();
     let lows: Vec<String> = types.iter().map(|t| query.low(TypeId(*t))).collect();
     let (high, rows) = (query.high(), row::limit(most));

@@ -12,13 +12,11 @@ use super::{
 };
 use crate::{
     domain::{compensation::CompensationState, id::TypeId, timer::State},
-    store::read::{ForecastQuery, Tally, TallyQuery, Upcoming},
+    store::{
+        bounds::{MAX_TYPES, MAX_UPCOMING},
+        read::{ForecastQuery, Tally, TallyQuery, Upcoming},
+    },
 };
-
-/// Types that one answer is made of; of more, the first ones.
-const MAX_TYPES: usize = 10_000;
-/// Timers of one type that a forecast looks at, whatever is asked for.
-const MAX_UPCOMING: usize = 1_000_000;
 
 pub(super) async fn tally(conn: &Conn, query: &TallyQuery) -> Result<Tally, Fault> {
     let types: Vec<i64> = query.types.iter().take(MAX_TYPES).map(|t| t.0).collect();

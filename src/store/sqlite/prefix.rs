@@ -13,16 +13,10 @@ use crate::{
     },
     store::{
         Result,
+        bounds::{MAX_LOOKED_AT_BY_PREFIX, MAX_PAGE, MAX_TYPES},
         read::{KeyPage, PrefixQuery, TimerQuery},
     },
 };
-
-/// Rows of one page, whatever is asked for.
-const MAX_PAGE: usize = 1_000;
-/// Rows that one page looks at, in all types together, for those that fit its filters.
-const MAX_LOOKED_AT: usize = 1_000;
-/// Types that are looked into.
-const MAX_TYPES: usize = 10_000;
 
 struct Looked {
     n: i64,
@@ -33,7 +27,7 @@ pub(super) fn timers(conn: &mut Connection, query: &PrefixQuery, now: Timestamp)
     let snapshot = conn.transaction()?;
     let limit = query.filter.limit.clamp(1, MAX_PAGE);
     // One more tells whether there is more.
-    let most = if query.filter.filters() { MAX_LOOKED_AT.max(limit) } else { limit } + 1;
+    let most = if query.filter.filters() { MAX_LOOKED_AT_BY_PREFIX.max(limit) } else { limit } + 1;
     let high = query.high();
     let mut keys = snapshot.prepare_cached(sql::text("timers.keys"))?;
     // The first keys of all types, at most so many: what stands behind the last of them is not needed.

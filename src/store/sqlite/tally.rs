@@ -9,14 +9,10 @@ use crate::{
     domain::{compensation::CompensationState, id::TypeId, time::Timestamp, timer::State},
     store::{
         Result,
+        bounds::{MAX_TYPES, MAX_UPCOMING},
         read::{ForecastQuery, Tally, TallyQuery, Upcoming},
     },
 };
-
-/// Types that one answer is made of; of more, the first ones.
-const MAX_TYPES: usize = 10_000;
-/// Timers of one type that a forecast looks at, whatever is asked for.
-const MAX_UPCOMING: usize = 1_000_000;
 
 pub(super) fn tally(conn: &mut Connection, query: &TallyQuery) -> Result<Tally> {
     let snapshot = conn.transaction()?;
