@@ -10,13 +10,14 @@ use serde_json::Value;
 use crate::{
     breaker::Breakers,
     config::Config,
+    costs::Tally,
     domain::{
         decision::Expiry,
         id::TimerId,
         plugin::{Capability, Export, Manifest},
         timer::Trigger,
     },
-    plugin::{Cost, Host as _, HostParams, Inspection, LogLine, Plugin, WasmHost},
+    plugin::{Host as _, HostParams, Inspection, LogLine, Plugin, WasmHost},
     schema::Schema,
 };
 
@@ -87,8 +88,9 @@ struct Made {
     logs: Vec<LogLine>,
     denied: Vec<String>,
     runs: u32,
-    /// CPU time of one call, instance and all: the median, and the most.
-    cpu_us_median: u64,
+    /// CPU time of one call, instance and all, counted as a server counts it.
+    cpu_us_p50: u64,
+    cpu_us_p99: u64,
     cpu_us_max: u64,
     memory_bytes: u64,
 }
@@ -162,17 +164,20 @@ pub fn expiry(manifest: &Manifest, payload: String, config: String) -> Expiry {
 
 fn measure(plugin: &Arc<dyn Plugin>, expiry: &Expiry, runs: u32) -> Made {
     let first = plugin.decide(expiry);
-    let mut costs: Vec<Cost> = (1..runs).map(|_| plugin.decide(expiry).cost).collect();
-    costs.push(first.cost);
-    costs.sort_unstable_by_key(|c| c.cpu_us);
+    let mut tally = Tally::default();
+    tally.add(&first.cost);
+    (1..runs).for_each(|_| tally.add(&plugin.decide(expiry).cost));
+    // Of no type yet, and so of its first revision.
+    let costs = tally.summary(1, Export::OnExpire);
     Made {
         outcome: outcome(&first.result),
         logs: first.logs,
         denied: first.denied,
         runs,
-        cpu_us_median: costs[costs.len() / 2].cpu_us,
-        cpu_us_max: costs.last().map_or(0, |c| c.cpu_us),
-        memory_bytes: costs.iter().map(|c| c.memory_bytes).max().unwrap_or(0),
+        cpu_us_p50: costs.cpu_us_p50,
+        cpu_us_p99: costs.cpu_us_p99,
+        cpu_us_max: costs.cpu_us_max,
+        memory_bytes: costs.memory_bytes_peak,
     }
 }
 
@@ -214,7 +219,10 @@ impl Report {
             ("default delay", self.manifest.default_delay.map(|d| d.to_string()).unwrap_or_default()),
         ]);
         if let Some(made) = &self.sample {
-            let cpu = format!("{} µs, {} µs at most, of {} calls", made.cpu_us_median, made.cpu_us_max, made.runs);
+            let cpu = format!(
+                "p50 {} µs, p99 {} µs, max {} µs, of {} calls",
+                made.cpu_us_p50, made.cpu_us_p99, made.cpu_us_max, made.runs
+            );
             text.push('\n');
             text.push_str(&describe(&made.outcome, &made.denied, cpu, made.memory_bytes));
             text.push_str(&describe_logs(&made.logs));

@@ -36,7 +36,7 @@ fn check_says_what_a_component_is_decides_and_costs() {
     assert_eq!(sample["decision"]["outcome"], "close");
     let kinds: Vec<_> = sample["decision"]["compensations"].as_array().unwrap().iter().map(|c| &c["kind"]).collect();
     assert_eq!(kinds, ["release_inventory", "return_coupon", "return_coupon"]);
-    assert!(sample["cpu_us_median"].as_u64().unwrap() > 0 && sample["memory_bytes"].as_u64().unwrap() > 0);
+    assert!(sample["cpu_us_p50"].as_u64().unwrap() > 0 && sample["memory_bytes"].as_u64().unwrap() > 0);
 
     // Checked against an order service, it wants to call it: which a check denies.
     let acting = [&["--payload", &order, "--config", "order_url=http://o", "--runs", "1"], &CONFIG[..]].concat();

@@ -30,6 +30,41 @@ fn new(folder: &Path, lang: &str) -> PathBuf {
     folder.join("my-plugin")
 }
 
+/// Pushed to a server of its own, as the type `mine`: the project, or what was built of it.
+fn close_a_timer(folder: &Path, dir: &Path, what: &str) -> Dev {
+    let dev = Dev::start(DevOptions {
+        folder: folder.to_owned(),
+        args: vec!["--no-demo".into()],
+        env: vec![("LAPSE_PLUGIN__COMPILE_TIMEOUT".into(), "10m".into())],
+        ..DevOptions::default()
+    });
+    let server = ["--server", &dev.url, "--token", &dev.token];
+    let pushed = call(dir, &[&["plugin", "push", what, "--type", "mine", "--json"], &server[..]].concat());
+    assert_eq!(json_of(&pushed)["revision"], 1);
+    let payload = r#"{"reservation_id": "R1", "item": "table 4"}"#;
+    dev.json(&["timer", "register", "--type", "mine", "--key", "R1", "--delay", "1s", "--payload", payload]);
+    let timer = dev.json(&["timer", "get", "--type", "mine", "--key", "R1", "--wait", "30s"]);
+    assert_eq!((&timer["state"], &timer["outcome"]["result"]["released"]), (&json!("closed"), &json!("table 4")));
+    dev
+}
+
+/// By itself, since a Python in WebAssembly takes its time to be compiled: once to check it, once on the server.
+#[test]
+fn a_new_plugin_in_python_is_checked_pushed_and_closes_a_timer() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = new(folder.path(), "python");
+    // The one that the plugins here are built with, if it was made: else the project makes its own.
+    let made = Path::new(env!("CARGO_MANIFEST_DIR")).join("plugins/.venv");
+    if made.is_dir() {
+        std::os::unix::fs::symlink(made, folder.path().join(".venv")).unwrap();
+    }
+    let checked = call(&dir, &["plugin", "check", "--json"]);
+    let report = json_of(&checked);
+    assert!(checked.status.success(), "{report}");
+    assert_eq!((&report["manifest"]["name"], report["samples"].as_array().unwrap().len()), (&json!("my-plugin"), 2));
+    close_a_timer(folder.path(), &dir, "dist/my-plugin.wasm");
+}
+
 #[rstest]
 #[case::rust("rust", "src/lib.rs")]
 #[case::typescript("ts", "src/plugin.ts")]
@@ -47,19 +82,8 @@ fn a_new_plugin_is_checked_pushed_and_closes_a_timer(#[case] lang: &str, #[case]
         assert!(tested.status.success(), "{}", String::from_utf8_lossy(&tested.stdout));
     }
 
-    let dev = Dev::start(DevOptions {
-        folder: folder.path().to_owned(),
-        args: vec!["--no-demo".into()],
-        env: vec![("LAPSE_PLUGIN__COMPILE_TIMEOUT".into(), "10m".into())],
-        ..DevOptions::default()
-    });
-    let server = ["--server", &dev.url, "--token", &dev.token];
-    let pushed = call(&dir, &[&["plugin", "push", "--type", "mine", "--json"], &server[..]].concat());
-    assert_eq!(json_of(&pushed)["revision"], 1);
+    let dev = close_a_timer(folder.path(), &dir, ".");
     let payload = r#"{"reservation_id": "R1", "item": "table 4"}"#;
-    dev.json(&["timer", "register", "--type", "mine", "--key", "R1", "--delay", "1s", "--payload", payload]);
-    let timer = dev.json(&["timer", "get", "--type", "mine", "--key", "R1", "--wait", "30s"]);
-    assert_eq!((&timer["state"], &timer["outcome"]["result"]["released"]), (&json!("closed"), &json!("table 4")));
     let dry = dev.json(&["type", "dry-run", "mine", "--payload", payload, "--attempt", "2"]);
     assert_eq!(dry["decision"]["result"]["released"], "table 4");
 
