@@ -56,6 +56,30 @@ test("the server stops and starts again: banner, actions off, recovery, no row t
   await tab.close();
 });
 
+test("a page whose code cannot be fetched says so in its place, and comes by itself when the server is back", { timeout: 300_000 }, async () => {
+  // The code of one page is held back; all others come soon after the start, one after the other and it among the last.
+  let asked;
+  const held = new Promise((resolve) => (asked = resolve));
+  const first = (page) => page.route(/assets\/compensations-/, (route) => route.abort().then(asked));
+  const tab = await Tab.open(browser, server, { at: "/timers", first });
+  await tab.page.locator("tr[data-row]").first().waitFor();
+  await held;
+  await server.down("SIGKILL");
+  await tab.page.getByRole("link", { name: "Compensations" }).click();
+  await tab.sees("This page could not be fetched");
+  await tab.sees("It is fetched once the server answers again.");
+  await tab.shot("page-not-fetched");
+  // What was fetched beforehand is there.
+  await tab.page.getByRole("link", { name: "Types" }).click();
+  await tab.page.getByRole("heading", { name: "Types" }).waitFor();
+  await tab.page.getByRole("link", { name: "Compensations" }).click();
+  await tab.sees("This page could not be fetched");
+  await tab.page.unroute(/assets\/compensations-/);
+  await server.up();
+  await tab.page.getByText(/^No dead compensations, checked/).waitFor();
+  await tab.close();
+});
+
 test("ten thousand timers: pages by cursor, few rows in the page, at most 2,000 held", { timeout: 600_000 }, async () => {
   await fill(10_000, "many");
   const tab = await Tab.open(browser, server, { at: "/timers" });

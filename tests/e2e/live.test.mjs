@@ -80,6 +80,41 @@ test("a timer that waits says when it is due, and its page changes when it ends"
   await tab.close();
 });
 
+test("what is live is the namespace's that is looked at, and nothing is while the tab is hidden", async () => {
+  await register("of-this-namespace");
+  await server.call("POST", "/v1/namespaces", { name: "bare" });
+  const tab = await Tab.open(browser, server);
+  const scheduled = (n) => tab.page.locator(".figure-note", { hasText: n === undefined ? /^[1-9]\d* scheduled$/ : `${n} scheduled` }).waitFor();
+  await scheduled();
+  const streams = () => tab.page.waitForRequest((request) => request.url().includes("/v1/events/stream"));
+  let next = streams();
+  await tab.page.getByLabel("Namespace").selectOption("bare");
+  assert.equal((await next).headers()["lapse-namespace"], "bare");
+  await scheduled(0);
+  await tab.sees("Live");
+  next = streams();
+  await tab.page.getByLabel("Namespace").selectOption("default");
+  assert.equal((await next).headers()["lapse-namespace"] ?? "default", "default");
+  await scheduled();
+
+  const hide = (hidden) =>
+    tab.page.evaluate((is) => {
+      Object.defineProperty(document, "hidden", { configurable: true, get: () => is });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }, hidden);
+  const closed = tab.page.waitForEvent("requestfailed", (request) => request.url().includes("/v1/events/stream"));
+  await hide(true);
+  await closed;
+  await tab.sees("Paused while hidden");
+  // On return what was missed is read anew, though no event told of it.
+  next = streams();
+  const read = tab.page.waitForResponse((answer) => answer.url().includes("/v1/stats"));
+  await hide(false);
+  await Promise.all([next, read]);
+  await tab.page.getByText("Live", { exact: true }).waitFor();
+  await tab.close();
+});
+
 test("keys are found by their start, and a list is turned round", async () => {
   for (const [key, delay] of [["B17-a", "3h"], ["B17-b", "1h"], ["B18", "2h"]]) await register(key, { delay });
   const tab = await Tab.open(browser, server, { at: "/timers?key=B1*" });

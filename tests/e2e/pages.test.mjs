@@ -193,6 +193,22 @@ test("a reader sees everything, and each action says which role it needs", async
   await tab.close();
 });
 
+test("who may not look into another namespace is told so by the server, and everything fits on a phone, as does the page that asks for a key", async () => {
+  const { secret: token } = await server.call("POST", "/v1/keys", { name: "own namespace", role: "reader" });
+  const tab = await Tab.open(browser, server, { at: "/?ns=elsewhere", token, width: 360, height: 740, touch: true });
+  await tab.page.getByRole("alert").getByText("only an admin key may name another namespace").first().waitFor();
+  await tab.sees("Whether there are problems is not known.");
+  await tab.fits("refused");
+  await tab.axe("refused");
+  await tab.shot("refused-phone");
+  await tab.button("Forget the token").click();
+  await tab.page.getByLabel("API key").waitFor();
+  await tab.fits("the page that asks for a key");
+  await tab.axe("the page that asks for a key");
+  await tab.shot("paste-phone");
+  await tab.close();
+});
+
 test("three kinds of empty", async () => {
   const tab = await Tab.open(browser, server, { at: "/timers?state=overdue" });
   await tab.page.getByText(/^No overdue timers, checked \d\d:\d\d:\d\d/).waitFor();

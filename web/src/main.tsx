@@ -9,6 +9,7 @@ import { namespace, openSession, token } from "./api/session";
 import { startLive } from "./api/live";
 import { makeClient } from "./api/queries";
 import { router } from "./router";
+import { fetchRest, NotFetched } from "./shell/pages";
 import { applyPrefs } from "./ui/prefs";
 
 openSession();
@@ -21,7 +22,9 @@ startLive();
 
 const root = document.getElementById("root");
 if (root) {
-  createRoot(root).render(
+  // A page that could not be fetched says so itself, and is no fault of the console.
+  const onCaughtError = (error: unknown) => (error instanceof NotFetched ? undefined : console.error(error));
+  createRoot(root, { onCaughtError }).render(
     <StrictMode>
       <QueryClientProvider client={client}>
         <RouterProvider router={router} />
@@ -29,3 +32,4 @@ if (root) {
     </StrictMode>,
   );
 }
+fetchRest();

@@ -20,7 +20,7 @@ export async function openBrowser() {
 const EXPECTED = /^Failed to load resource/;
 
 export class Tab {
-  static async open(browser, server, { width = 1280, height = 800, dark = false, timezone = "Europe/Berlin", touch = false, token = server.token, at = "/", clock } = {}) {
+  static async open(browser, server, { width = 1280, height = 800, dark = false, timezone = "Europe/Berlin", touch = false, token = server.token, at = "/", clock, first } = {}) {
     const context = await browser.newContext({ viewport: { width, height }, colorScheme: dark ? "dark" : "light", timezoneId: timezone, hasTouch: touch, reducedMotion: "reduce" });
     const page = await context.newPage();
     page.setDefaultTimeout(PATIENCE_MS);
@@ -30,6 +30,7 @@ export class Tab {
       document.addEventListener("securitypolicyviolation", (event) => globalThis.violations.push(`${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
     });
     if (clock) await page.addInitScript(clock);
+    await first?.(page);
     page.on("console", (message) => {
       if (message.type() === "error" && !EXPECTED.test(message.text())) tab.faults.push(`console: ${message.text()}`);
     });

@@ -69,6 +69,7 @@ export const timer = {
     until: "until",
     evidence: "Evidence",
     fix: "What to do",
+    openType: "Open the type",
     local: {
       not_due: "It waits for its due time.",
       overdue: "Its time has passed and it has not been decided. Why is not known here.",

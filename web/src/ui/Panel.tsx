@@ -2,7 +2,8 @@
 import { CircleCheck, OctagonX, RefreshCw } from "lucide-react";
 import { useEffect, useId, useState, type ReactNode } from "react";
 
-import { needed, type Right } from "../api/rights";
+import { useSelf } from "../api/queries";
+import { may, needed, type Right } from "../api/rights";
 import { Problem, Unreachable } from "../api/problem";
 import { serverNow } from "../time/clock";
 import { absolute } from "../time/format";
@@ -88,11 +89,14 @@ export function ErrorPanel({ error, onRetry, right }: { error: unknown; onRetry?
   const known = error instanceof Problem ? error : undefined;
   const away = error instanceof Unreachable;
   const forbidden = known?.status === 403;
+  // The role is one reason of several: another namespace is refused to whatever role.
+  const role = useSelf().data?.role;
+  const lacking = forbidden && role && right && right !== "reader" && !may(role, right) ? needed(right) : undefined;
   const title = away ? problems.unreachable : forbidden ? problems.forbiddenTitle : (known?.body.title ?? problems.unexpected);
   const detail = away
     ? problems.unreachableDetail
-    : forbidden && right
-      ? problems.forbidden(right === "reader" ? "reader" : needed(right))
+    : lacking
+      ? problems.forbidden(lacking)
       : (known?.body.detail ?? (known ? undefined : error instanceof Error ? error.message : String(error)));
   return (
     <div className="error" role="alert">

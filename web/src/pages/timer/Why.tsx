@@ -1,4 +1,5 @@
 /** Why it has not fired, or how it ended: one sentence, then each check in order, with its evidence and what to do. */
+import { Link } from "@tanstack/react-router";
 import { CircleCheck, CircleHelp, Clock, OctagonX } from "lucide-react";
 
 import type { Check, Timer } from "../../api/model";
@@ -30,7 +31,7 @@ export function Why({ timer }: { timer: Timer }) {
             </p>
             <ol className="checks">
               {explanation.checks.map((check) => (
-                <One key={check.code} check={check} />
+                <One key={check.code} check={check} type={timer.type} said={explanation.checks.length === 1} />
               ))}
             </ol>
           </>
@@ -43,7 +44,8 @@ export function Why({ timer }: { timer: Timer }) {
 /** What ends by itself is no fault: it is said, and not in red. */
 const CALM: ReadonlySet<Check["code"]> = new Set(["not_due", "claimed", "waiting_to_retry"]);
 
-function One({ check }: { check: Check }) {
+/** `said`: its sentence is the heading already. */
+function One({ check, type, said }: { check: Check; type: string; said: boolean }) {
   const waits = check.status === "blocking" && CALM.has(check.code);
   const Icon = waits ? Clock : check.status === "pass" ? CircleCheck : check.status === "blocking" ? OctagonX : CircleHelp;
   const evidence = Object.entries(check.evidence ?? {});
@@ -55,7 +57,7 @@ function One({ check }: { check: Check }) {
           <strong>{words.checks[check.code] ?? check.code.replaceAll("_", " ")}</strong> <span className="why-check-status">{waits ? words.why.waits : words.why[check.status]}</span>
         </p>
         <p>
-          <Foreign>{check.sentence}</Foreign>
+          {said ? null : <Foreign>{check.sentence}</Foreign>}
           {check.until ? (
             <span className="quiet">
               {" · "}
@@ -78,6 +80,14 @@ function One({ check }: { check: Check }) {
         {check.fix ? (
           <p className="fix">
             <span className="small">{words.why.fix}:</span> <Foreign>{check.fix.sentence}</Foreign>
+            {check.fix.action === "resume" ? (
+              <>
+                {" "}
+                <Link to="/types/$type" params={{ type }}>
+                  {words.why.openType}
+                </Link>
+              </>
+            ) : null}
           </p>
         ) : null}
       </div>
