@@ -1,9 +1,11 @@
 /** Each action: what its dialog says, what it does, and what it says when somebody else was first. */
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import path from "node:path";
 import { after, before, test } from "node:test";
 
 import { openBrowser, Tab } from "./support/browser.mjs";
-import { order, Server } from "./support/server.mjs";
+import { order, PLUGINS, Server } from "./support/server.mjs";
 import { Shop } from "./support/shop.mjs";
 
 let server, browser, shop;
@@ -221,10 +223,7 @@ test("register: the server's pointers land on their fields, then it is there", a
 });
 
 test("a plugin is uploaded, refused if it is none, and made live with new rights approved apart", async () => {
-  const { readFile } = await import("node:fs/promises");
-  const path = await import("node:path");
-  const folder = process.env.LAPSE_PLUGINS_DIR ?? path.resolve(import.meta.dirname, "../../plugins/dist");
-  const component = await readFile(path.join(folder, "order-timeout.wasm"));
+  const component = await readFile(path.join(PLUGINS, "order-timeout.wasm"));
   const tab = await Tab.open(browser, server, { at: "/types/upload" });
   const choose = (name, buffer) => tab.page.locator("input[type=file]").setInputFiles({ name, mimeType: "application/wasm", buffer });
   await tab.sees("Choose a file");

@@ -59,8 +59,14 @@ test("a pause is made, met and ended, and a timer says that it waits for it", as
   await tab.page.locator(".why-check-blocking", { hasText: "Resume it" }).waitFor();
   await tab.axe("a timer that waits");
   await tab.shot("why-paused");
+  // From a cold start: the overview leads to what is overdue, and a row to why.
   await tab.go("/");
   await tab.sees("Paused: shut");
+  await tab.page.getByRole("link", { name: /^Overdue timers: \d/ }).click();
+  await tab.page.locator("tr[data-row] .col-key a", { hasText: "waits" }).click();
+  await tab.page.locator(".why-sentence", { hasText: "Its type shut is paused: the bank is shut" }).waitFor();
+  await tab.page.locator(".fix").getByRole("link", { name: "Open the type" }).click();
+  await tab.page.getByRole("heading", { name: "shut" }).waitFor();
 
   await tab.go("/types/shut");
   await tab.button("Resume").click();
@@ -112,6 +118,28 @@ test("what is live is the namespace's that is looked at, and nothing is while th
   await hide(false);
   await Promise.all([next, read]);
   await tab.page.getByText("Live", { exact: true }).waitFor();
+  await tab.close();
+});
+
+test("rows never move under the pointer: what is new is counted, and comes when asked for; a row changes where it stands", async () => {
+  const label = "type=shut&due=2030-01-01T00:00:00Z..2030-01-02T00:00:00Z";
+  const due_at = (s) => ({ type: "shut", delay: undefined, due_at: `2030-01-01T12:00:0${s}.000Z` });
+  const { id } = await register("row-5", due_at(5));
+  await register("row-3", due_at(3));
+  const tab = await Tab.open(browser, server, { at: `/timers?${label}` });
+  const keys = async () => (await tab.page.locator("tr[data-row] .col-key a").allTextContents()).map((k) => k.trim());
+  await tab.page.waitForFunction(() => document.querySelectorAll("tr[data-row]").length === 2);
+  await tab.page.getByText("Live", { exact: true }).waitFor();
+  assert.deepEqual(await keys(), ["row-5", "row-3"]);
+  await register("row-4", due_at(4));
+  await register("row-6", due_at(6));
+  await server.call("POST", `/v1/timers/${id}/resolve`, {});
+  await tab.button("2 new").waitFor();
+  await tab.page.locator("tr[data-row='0']", { hasText: "resolved" }).waitFor();
+  assert.deepEqual(await keys(), ["row-5", "row-3"]);
+  await tab.button("2 new").click();
+  await tab.page.waitForFunction(() => document.querySelectorAll("tr[data-row]").length === 4);
+  assert.deepEqual(await keys(), ["row-6", "row-5", "row-4", "row-3"]);
   await tab.close();
 });
 

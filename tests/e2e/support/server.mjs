@@ -7,6 +7,8 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 
 const ROOT = path.resolve(import.meta.dirname, "../../..");
+/** Where the built components are. */
+export const PLUGINS = process.env.LAPSE_PLUGINS_DIR ?? path.join(ROOT, "plugins/dist");
 const READY_MS = 60_000;
 const STOP_MS = 20_000;
 
@@ -44,8 +46,7 @@ export class Server {
 
   async up() {
     const args = ["dev", "--listen", `127.0.0.1:${this.port}`, "--demo-shop", "127.0.0.1:0", "--data", this.data, "--token", this.token, "--log", "warn"];
-    const plugins = process.env.LAPSE_PLUGINS_DIR ?? path.join(ROOT, "plugins/dist");
-    this.child = spawn(binary(), args, { env: { ...process.env, LAPSE_PLUGINS_DIR: plugins, ...this.settings }, stdio: ["ignore", "pipe", "pipe"] });
+    this.child = spawn(binary(), args, { env: { ...process.env, LAPSE_PLUGINS_DIR: PLUGINS, ...this.settings }, stdio: ["ignore", "pipe", "pipe"] });
     let said = "";
     this.child.stderr.on("data", (chunk) => (said += chunk));
     await new Promise((resolve, reject) => {
