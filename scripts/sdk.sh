@@ -48,7 +48,8 @@ typescript_test() {
     mkdir -p node_modules/@lapse
     rm -rf node_modules/@lapse/client && mkdir node_modules/@lapse/client
     tar -xzf ../lapse-client-"$version".tgz -C node_modules/@lapse/client --strip-components 1
-    example ts ../README.md >readme.ts
+    example ts 1 ../README.md >readme.ts
+    example ts 2 ../README.md >stream.ts
     generated ts types.ts sorts.ts
     cp "$root/sdk/types/use.ts" use.ts
     ../node_modules/.bin/tsc -p tsconfig.json
@@ -56,6 +57,8 @@ typescript_test() {
     node out/use.js
     node out/readme.js >out/readme.txt
     grep -qx 'paid in time' out/readme.txt
+    timeout 120 node out/stream.js >out/stream.txt
+    grep -qx 'C17 is closed' out/stream.txt
     cd "$root"
 }
 
@@ -84,7 +87,8 @@ python_test() {
     cd "$into/python/tests"
     rm -rf installed
     ../venv/bin/pip install --quiet --disable-pip-version-check --no-deps --target installed ../dist/*.whl
-    example python ../README.md >readme.py
+    example python 1 ../README.md >readme.py
+    example python 2 ../README.md >stream.py
     generated python types_of_server.py sorts.py
     cp "$root/sdk/types/use.py" use.py
     ../venv/bin/openapi-spec-validator "$root/openapi/openapi.json" "$root/openapi/openapi-3.0.json" >/dev/null
@@ -93,6 +97,8 @@ python_test() {
     PYTHONPATH=installed ../venv/bin/python use.py
     PYTHONPATH=installed ../venv/bin/python readme.py >readme.txt
     grep -qx 'paid in time' readme.txt
+    PYTHONPATH=installed timeout 120 ../venv/bin/python stream.py >stream.txt
+    grep -qx 'D17 is closed' stream.txt
     cd "$root"
 }
 
@@ -102,9 +108,13 @@ generated() {
     "$root/target/debug/lapse" type generate --lang "$1" --schemas "$root/sdk/types/schemas.json" >"$3"
 }
 
-# The first block of a language in a README, which is the example.
+# The nth example in a README: the block of the language after the nth mark.
 example() {
-    awk -v "fence=\`\`\`$1" '$0 == "```" { inside = 0 } inside { print } $0 == fence && !found { inside = found = 1 }' "$2"
+    awk -v "fence=\`\`\`$1" -v "nth=$2" '
+        $0 == "<!-- example -->" { marks += 1 }
+        $0 == "```" { inside = 0 }
+        inside { print }
+        $0 == fence && marks == nth && !found { inside = found = 1 }' "$3"
 }
 
 build() {

@@ -25,7 +25,9 @@ from lapse_client import (
     Retry,
     Unset,
     __version__,
+    aevents,
     apaginate,
+    events,
     paginate,
 )
 from lapse_client.models import (
@@ -37,6 +39,7 @@ from lapse_client.models import (
     RegisterTimers,
     RescheduleRequest,
     ResolveRequest,
+    Stats,
     Timer,
 )
 
@@ -149,6 +152,29 @@ class Contract(unittest.TestCase):
         with self.assertRaises(ValueError):
             self.lapse.get_timer_by_key(kind.name, "..")
 
+    def test_a_stream_tells_what_changes_of_the_topics_that_are_asked_for(self) -> None:
+        seen = []
+        with self.lapse.stream_events(topics=["timers", "stats"]) as response:
+            for told in events(response):
+                seen.append(told.event)
+                if told.event == "hello":
+                    self.lapse.register_timer(order("streamed"))
+                if told.event == "stats":
+                    self.assertIsInstance(Stats.from_dict(told.data).window_ms, int)
+                if told.event == "timers" and f"{RUN}-streamed" in [t["key"] for t in told.data["changed"]]:
+                    break
+        self.assertEqual((seen[0], set(seen)), ("hello", {"hello", "stats", "timers"}))
+        with self.assertRaises(LapseError), Lapse(URL, token="nobody").stream_events():
+            pass
+
+        async def first() -> str:
+            async with AsyncLapse(URL, token=TOKEN) as lapse, lapse.stream_events() as response:
+                async for told in aevents(response):
+                    return told.event
+            return "nothing"
+
+        self.assertEqual(asyncio.run(first()), "hello")
+
     def test_text_is_read_as_what_it_is(self) -> None:
         self.assertRegex(self.lapse.get_metrics(), r"(?m)^lapse_")
 
@@ -247,6 +273,26 @@ class Again(unittest.TestCase):
         for tries, max_wait in ((0, 1.0), (1, float("inf")), (1, -1.0)):
             with self.assertRaises(ValueError):
                 Retry(tries, max_wait)
+
+    def test_a_stream_is_read_whatever_its_pieces_and_one_that_breaks_off_is_an_error(self) -> None:
+        text = 'event: a\r\ndata: {"big":9007199254740993,\r\ndata: "text":"é\u2028時"}\r\n\r\n: ping\n\ndata:1\n\n'
+
+        def told(handler: BaseHTTPRequestHandler) -> None:
+            handler.send_response(200)
+            handler.send_header("content-type", "text/event-stream")
+            # It promises more than it sends.
+            handler.send_header("content-length", "100000")
+            handler.end_headers()
+            for byte in text.encode():
+                handler.wfile.write(bytes([byte]))
+                handler.wfile.flush()
+            handler.close_connection = True
+
+        seen = []
+        with scripted(told) as (url, _), self.assertRaises(LapseConnectionError), Lapse(url).stream_events() as response:
+            for event in events(response):
+                seen.append((event.event, event.data))
+        self.assertEqual(seen, [("a", {"big": 2**53 + 1, "text": "é\u2028時"}), ("message", 1)])
 
     def test_a_server_that_is_away_is_an_error_of_its_own(self) -> None:
         with self.assertRaises(LapseConnectionError):

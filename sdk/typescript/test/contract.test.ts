@@ -4,7 +4,7 @@ import { readFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { test } from "node:test";
-import { createClient, LapseConnectionError, LapseError, paginate, VERSION, type RegisterTimer, type Timer } from "@lapse/client";
+import { createClient, LapseConnectionError, LapseError, events, paginate, VERSION, type RegisterTimer, type Stats, type Timer } from "@lapse/client";
 
 const baseUrl = process.env["LAPSE_SERVER_URL"] ?? assert.fail("LAPSE_SERVER_URL is not set");
 const token = process.env["LAPSE_TOKEN"] ?? assert.fail("LAPSE_TOKEN is not set");
@@ -109,6 +109,39 @@ test("text and bytes are sent and read as what they are", async () => {
   assert.match(await lapse.getMetrics(), /^lapse_/m);
   const error = await refused("plugin_invalid", lapse.uploadPlugin(new Uint8Array([0, 1, 2])));
   assert.equal(error.status, 422);
+});
+
+test("a stream tells what changes, of the topics that are asked for, until it is left", async () => {
+  const key = `${run}-streamed`;
+  const seen: string[] = [];
+  for await (const { event, data } of events(await lapse.streamEvents({ topics: ["timers", "stats"] }))) {
+    seen.push(event);
+    if (event === "hello") await lapse.registerTimer(order("streamed", { key }));
+    if (event === "stats") assert.equal(typeof (data as Stats).window_ms, "number");
+    if (event === "timers" && (data as { changed: { key: string }[] }).changed.some((timer) => timer.key === key)) break;
+  }
+  assert.deepEqual([seen[0], new Set(seen)], ["hello", new Set(["hello", "stats", "timers"])]);
+  await refused("unauthorized", createClient({ baseUrl, token: "nobody" }).streamEvents());
+});
+
+test("a stream is read whatever its pieces, and one that breaks off is an error", async () => {
+  const told = (response: ServerResponse) => {
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    const text = Buffer.from('\uFEFFevent: a\r\ndata: {"big":9007199254740993,\r\ndata: "text":"é\u2028時"}\r\n\r\n: ping\n\ndata:1\n\n');
+    // One byte at a time, so that letters and line ends are cut.
+    for (const byte of text) response.write(Buffer.of(byte));
+    setTimeout(() => response.destroy(), 50);
+  };
+  await scripted([told], async (url) => {
+    const seen: unknown[] = [];
+    await assert.rejects(async () => {
+      for await (const event of events(await createClient({ baseUrl: url }).streamEvents())) seen.push(event);
+    }, LapseConnectionError);
+    assert.deepEqual(seen, [
+      { event: "a", data: { big: 9007199254740993n, text: "é\u2028時" } },
+      { event: "message", data: 1 },
+    ]);
+  });
 });
 
 /** A server that gives these answers in turn, the last one for ever, and counts the calls. */

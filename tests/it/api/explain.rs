@@ -103,6 +103,29 @@ async fn what_is_not_due_says_when() {
 }
 
 #[tokio::test]
+async fn a_pause_of_more_than_the_type_is_named_and_what_was_taken_up_before_it_goes_on() {
+    let app = TestApp::with_type().await;
+    let (timer, taken) = (overdue(&app, "A", 1).await, overdue(&app, "B", 1).await);
+    let claim =
+        Claim { id: taken.id, version: taken.version, lease: secs(60), trigger: Trigger::Slot, node: "node-7".into() };
+    assert!(matches!(app.store.claim(claim).await.unwrap(), Claimed::Done(_)));
+    for (path, says) in [
+        ("/v1/namespaces/default/pause", "Its namespace is paused: the sale is over"),
+        ("/v1/pause", "All firing is paused: the sale is over"),
+    ] {
+        let paused = app.post(path).json(&json!({ "reason": "the sale is over", "until": "2h" })).send().await;
+        assert_eq!(paused.status, 200, "{paused:?}");
+        app.catalog.refresh_at_once().await.unwrap();
+        let explained = explain(&app, &timer).await;
+        assert_eq!((&explained["code"], &explained["sentence"]), (&json!("paused"), &json!(says)));
+        assert!(check(&explained, "paused")["until"].is_string(), "{explained}");
+        let explained = explain(&app, &taken).await;
+        assert_eq!((&explained["code"], &check(&explained, "paused")["status"]), (&json!("claimed"), &json!("pass")));
+        assert_eq!(app.post(&path.replace("pause", "resume")).send().await.status, 200);
+    }
+}
+
+#[tokio::test]
 async fn what_is_due_is_held_up_by_its_lane_its_rate_the_backlog_or_the_broker() {
     let app = TestApp::with_type().await;
     let digest = app.get("/v1/types/order-timeout").send().await.json["digest"].clone();
@@ -225,11 +248,20 @@ async fn what_has_ended_says_how() {
 
     let closed = overdue(&app, "closed", 1).await;
     settle(&app, &closed, Settle::Close { result: None }).await;
+    let skipped = overdue(&app, "skipped", 1).await;
+    settle(&app, &skipped, Settle::Skip { reason: "the order is paid".into(), failure: None }).await;
     let resolved = row(&app, &app.register("resolved").await).await;
     app.post(&format!("/v1/timers/{}/resolve", resolved.id)).send().await;
-    for timer in [closed, resolved] {
+    let cancelled = row(&app, &app.register("cancelled").await).await;
+    app.post(&format!("/v1/timers/{}/cancel", cancelled.id)).send().await;
+    for (timer, says) in [
+        (closed, "It fired, and its plugin closed it."),
+        (skipped, "It fired, and its plugin skipped it: the order is paid"),
+        (resolved, "The business resolved it before it fired: it will not close."),
+        (cancelled, "It was withdrawn: no plugin runs."),
+    ] {
         let explained = explain(&app, &timer).await;
-        assert_eq!(explained["code"], "settled");
+        assert_eq!((&explained["code"], &explained["sentence"]), (&json!("settled"), &json!(says)));
         assert_eq!(check(&explained, "settled")["status"], "pass");
         assert!(check(&explained, "settled").get("fix").is_none());
     }

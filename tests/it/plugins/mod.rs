@@ -19,4 +19,5 @@ pub mod server;
 mod shipping_sla;
 mod upgrade;
 mod uploads;
+mod waiting;
 mod wasi;
