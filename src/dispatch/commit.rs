@@ -28,11 +28,10 @@ use crate::{
 pub(super) const EARLY_WAIT: DurationMs = DurationMs::from_millis(10);
 /// Waits between tries to write a decision: the first, doubled up to the last.
 const FIRST_WAIT: DurationMs = DurationMs::from_millis(50);
-const LAST_WAIT: DurationMs = DurationMs::from_secs(1);
-/// Tries to write a decision without effects; the backlog asks the plugin again.
-const PURE_TRIES: u32 = 5;
-/// Tries to write one whose effects have happened, as long as its lease runs.
-const EFFECT_TRIES: u32 = 100;
+const LAST_WAIT: DurationMs = DurationMs::from_millis(500);
+/// Tries to write a decision. One without effects is tried until the backlog would take its timer, and ask the plugin
+/// again; one whose effects have happened, as long as its lease runs.
+const TRIES: u32 = 200;
 /// Leases given up at once.
 const RELEASES_AT_ONCE: usize = 200;
 
@@ -40,9 +39,8 @@ impl Engine {
     /// Writes what was decided. The job's slot stays open, and the timer in hand, until it is through.
     pub(super) async fn settle(self: &Arc<Self>, job: Job, mut decided: Decided) {
         let type_id = job.timer.type_id;
-        let tries = if job.timer.state == State::Firing { EFFECT_TRIES } else { PURE_TRIES };
         let mut wait = FIRST_WAIT;
-        for _ in 0..tries {
+        for _ in 0..TRIES {
             let error = match self.store.settle(decided.settlement.clone()).await {
                 Ok(answer) => return self.settled(job, &decided, answer),
                 Err(error) => error,

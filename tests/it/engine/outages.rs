@@ -1,5 +1,7 @@
 //! The store fails while a decision is written: it is written all the same, once, and no plugin is asked twice.
 
+use std::time::Duration;
+
 use lapse::domain::{
     audit::EventKind,
     compensation::CompensationState,
@@ -43,11 +45,17 @@ async fn what_cannot_be_written_for_long_is_the_backlogs() {
     let mut rig = Rig::new(Setup::default()).await;
     let type_id = rig.put_type("plain", Script::closing()).await;
     let timer = rig.register(type_id, "k", at(100)).await;
-    rig.shaky.meets(&[Unavailable; 5]);
-    rig.clock.advance(ms(100));
+    rig.shaky.meets(&[Unavailable; 100]);
+    for _ in 0..16 {
+        rig.clock.advance(ms(250));
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(rig.dispatcher().stats().left_to_backlog, 0, "it may still come back");
+    rig.clock.advance(ms(500));
     eventually("it to be left", || async { rig.dispatcher().stats().left_to_backlog == 1 }).await;
     assert_eq!(rig.timer(timer.id).await.version, 1);
-    rig.pass(6000, 500).await;
+    rig.shaky.recovers();
+    rig.pass(2000, 500).await;
     rig.reaches(timer.id, State::Closed).await;
     assert_eq!(rig.trigger(timer.id).await, Trigger::Backlog);
 }

@@ -50,6 +50,11 @@ impl Shaky {
         self.troubles.lock().extend(troubles);
     }
 
+    /// Nothing more befalls it.
+    pub fn recovers(&self) {
+        self.troubles.lock().clear();
+    }
+
     pub fn has_met_all(&self) -> bool {
         self.troubles.lock().is_empty()
     }
