@@ -16,44 +16,20 @@ if [ -z "${LAPSE:-}" ]; then
 fi
 [ -f plugins/dist/order-timeout.wasm ] || make plugins
 nats=${NATS_SERVER:-$PWD/.tools/nats-server}
-bin=$(command -v initdb >/dev/null && dirname "$(command -v initdb)" || ls -d /usr/lib/postgresql/*/bin | sort -V | tail -1)
 folder=$(mktemp -d)
 chmod 711 "$folder"
 
-# PostgreSQL refuses to run as root.
-as_user() {
-  if [ "$(id -u)" = 0 ]; then runuser -u postgres -- "$@"; else "$@"; fi
-}
-
-free_port() {
-  python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
-}
+# shellcheck source=bench/postgres.sh
+. bench/postgres.sh
 
 stop() {
   [ ! -s "$folder/nats.pid" ] || kill "$(cat "$folder/nats.pid")" 2>/dev/null || true
-  (cd / && as_user "$bin/pg_ctl" -D "$folder/postgres/data" -m immediate -s stop) || true
+  stop_postgres "$folder"
   rm -rf "$folder"
 }
 trap stop EXIT
 
-mkdir "$folder/postgres"
-[ "$(id -u)" != 0 ] || chown postgres "$folder/postgres"
-port=$(free_port)
-(
-  cd /
-  as_user "$bin/initdb" -D "$folder/postgres/data" -U postgres --auth=trust -E UTF8 --locale=C.UTF-8 --no-sync >/dev/null
-  as_user tee -a "$folder/postgres/data/postgresql.auto.conf" >/dev/null <<CONF
-listen_addresses = '127.0.0.1'
-port = $port
-unix_socket_directories = '$folder/postgres'
-max_connections = 200
-shared_buffers = 512MB
-max_wal_size = 8GB
-checkpoint_timeout = 15min
-wal_compression = on
-CONF
-  as_user "$bin/pg_ctl" -D "$folder/postgres/data" -w -s -l "$folder/postgres/log" start
-)
+start_postgres "$folder"
 
 nats_port=$(free_port)
 cat >"$folder/nats.conf" <<CONF
@@ -67,7 +43,6 @@ sh -c "$start_nats"
 
 pg_user=
 [ "$(id -u)" != 0 ] || pg_user="runuser -u postgres --"
-postmaster=$(head -1 "$folder/postgres/data/postmaster.pid")
 set +e
 "$LAPSE" bench cluster \
   --database "postgres://postgres@127.0.0.1:$port/postgres" --nats "nats://127.0.0.1:$nats_port" \
