@@ -10,7 +10,7 @@ const MINUTES = Number(process.env.MINUTES ?? 10);
 const RATE = Number(process.env.RATE ?? 1000);
 /** Of each turn, and how often each comes. */
 const TURN_MS = 15_000;
-const TURNS = 5;
+const TURNS = Number(process.env.TURNS ?? 5);
 /** A page that has just come up is still filling its charts. */
 const WARM_MS = 60_000;
 
