@@ -15,7 +15,8 @@ use super::{super::output::bytes, Lang, Out, Result};
     long_about = "Builds a component from a plugin's source. In Rust (Cargo.toml) it needs cargo, and a Rust that can \
                   build for wasm32-unknown-unknown (`rustup target add wasm32-unknown-unknown`); in TypeScript \
                   (package.json) Node.js 20.19 or later, with npm; in Python (pyproject.toml) Python 3.10 or later. \
-                  What else it takes is installed into the project.",
+                  What else it takes is installed into the project. What was built already, and has not changed since, \
+                  is not built again.",
     after_help = "Examples:\n  \
         lapse plugin build\n  \
         lapse plugin build my-plugin -o my.wasm\n  \

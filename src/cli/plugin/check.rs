@@ -193,6 +193,14 @@ fn purity(manifest: &Manifest) -> &'static str {
     }
 }
 
+/// Those of WASI, which a language's library brings along, by their number alone.
+fn imports(all: &[String]) -> String {
+    let (wasi, own): (Vec<&str>, Vec<&str>) =
+        all.iter().map(String::as_str).partition(|name| name.starts_with("wasi:"));
+    let own = own.join(" ");
+    if wasi.is_empty() { own } else { format!("{own}, and {} of WASI, which give it nothing", wasi.len()) }
+}
+
 impl Report {
     fn describe(&self) -> String {
         let wants: Vec<String> = self
@@ -213,7 +221,7 @@ impl Report {
             ("digest", self.digest.clone()),
             ("size", bytes(self.size)),
             ("compiled in", format!("{} ms", self.compile_ms)),
-            ("imports", self.imports.join(" ")),
+            ("imports", imports(&self.imports)),
             ("wants", wants.join(", ")),
             ("on-expire", self.purity.to_owned()),
             ("default delay", self.manifest.default_delay.map(|d| d.to_string()).unwrap_or_default()),

@@ -8,6 +8,7 @@ mod files;
 mod new;
 mod python;
 mod rust;
+mod stamp;
 mod typescript;
 
 use std::{
@@ -18,6 +19,7 @@ use std::{
 };
 
 pub use new::{NewError, NewParams, new_project};
+use stamp::Stamp;
 
 /// A language that plugins are written in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,8 +75,8 @@ impl BuildError {
 pub fn build_plugin(dir: &Path) -> Result<PathBuf, BuildError> {
     match language(dir) {
         Some(Language::Rust) => rust::build(dir),
-        Some(Language::TypeScript) => typescript::build(dir, &dir.join("dist")),
-        Some(Language::Python) => python::build(dir, &dir.join("dist")),
+        Some(Language::TypeScript) => build_once(dir, &dir.join("dist"), Language::TypeScript),
+        Some(Language::Python) => build_once(dir, &dir.join("dist"), Language::Python),
         None => Err(BuildError::NoPlugin { dir: dir.to_owned() }),
     }
 }
@@ -91,12 +93,37 @@ pub fn build_all(dir: &Path, out: &Path, only: Option<Language>) -> Result<Vec<P
     find(dir, DEPTH, &mut found)?;
     for dir in found {
         if wanted(Language::TypeScript) && typescript::is_plugin(&dir) {
-            built.push(typescript::build(&dir, out)?);
+            built.push(build_once(&dir, out, Language::TypeScript)?);
         } else if wanted(Language::Python) && python::is_plugin(&dir) {
-            built.push(python::build(&dir, out)?);
+            built.push(build_once(&dir, out, Language::Python)?);
         }
     }
     if built.is_empty() { Err(BuildError::NoPlugin { dir: dir.to_owned() }) } else { Ok(built) }
+}
+
+/// Builds a project in a language that cargo does not look after, unless it was built as it is.
+fn build_once(dir: &Path, out: &Path, language: Language) -> Result<PathBuf, BuildError> {
+    let (name, also): (_, &[&str]) = match language {
+        Language::Python => (python::name(dir)?, &["requirements.txt"]),
+        _ => (typescript::name(dir)?, &["package-lock.json", "node_modules/@lapse/plugin"]),
+    };
+    let stamp = || Stamp::of(dir, also);
+    if let Some(made) = stamp().and_then(|stamp| stamp.made(component_path(out, &name))) {
+        return Ok(made);
+    }
+    let own = Stamp::of(dir, &[]);
+    let built = match language {
+        Language::Python => python::build(dir, out)?,
+        _ => typescript::build(dir, out)?,
+    };
+    // Of what was changed meanwhile nobody knows which of it was taken. The tools' packages may have come only now.
+    if own.is_some()
+        && own == Stamp::of(dir, &[])
+        && let Some(stamp) = stamp()
+    {
+        stamp.note(&built)?;
+    }
+    Ok(built)
 }
 
 fn language(dir: &Path) -> Option<Language> {
@@ -123,9 +150,13 @@ fn find(dir: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), BuildE
     Ok(())
 }
 
+fn component_path(out: &Path, name: &str) -> PathBuf {
+    out.join(format!("{name}.wasm"))
+}
+
 /// Left alone if nothing has changed, so that what depends on it need not be made again.
 fn put_component(out: &Path, name: &str, component: &[u8]) -> Result<PathBuf, BuildError> {
-    let path = out.join(format!("{name}.wasm"));
+    let path = component_path(out, name);
     if fs::read(&path).is_ok_and(|there| there == component) {
         return Ok(path);
     }

@@ -55,6 +55,11 @@ pub fn is_plugin(dir: &Path) -> bool {
     dir.join("pyproject.toml").is_file() && Project::read(dir).is_ok()
 }
 
+/// What its component is called.
+pub fn name(dir: &Path) -> Result<String, BuildError> {
+    Ok(Project::read(dir)?.project.name)
+}
+
 pub fn build(dir: &Path, out: &Path) -> Result<PathBuf, BuildError> {
     let Project { project, tool } = Project::read(dir)?;
     let program = install(dir)?;

@@ -47,6 +47,11 @@ pub fn is_plugin(dir: &Path) -> bool {
     dir.join("package.json").is_file() && Package::read(dir).is_ok_and(|p| p.dependencies.contains_key(SDK))
 }
 
+/// What its component is called.
+pub fn name(dir: &Path) -> Result<String, BuildError> {
+    Ok(Package::read(dir)?.name().to_owned())
+}
+
 pub fn build(dir: &Path, out: &Path) -> Result<PathBuf, BuildError> {
     let package = Package::read(dir)?;
     install(dir)?;

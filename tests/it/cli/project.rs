@@ -30,8 +30,8 @@ fn new(folder: &Path, lang: &str) -> PathBuf {
     folder.join("my-plugin")
 }
 
-/// Pushed to a server of its own, as the type `mine`: the project, or what was built of it.
-fn close_a_timer(folder: &Path, dir: &Path, what: &str) -> Dev {
+/// Pushed to a server of its own, as the type `mine`, with what a check of it said.
+fn close_a_timer(folder: &Path, dir: &Path, checked: &Value) -> Dev {
     let dev = Dev::start(DevOptions {
         folder: folder.to_owned(),
         args: vec!["--no-demo".into()],
@@ -39,8 +39,11 @@ fn close_a_timer(folder: &Path, dir: &Path, what: &str) -> Dev {
         ..DevOptions::default()
     });
     let server = ["--server", &dev.url, "--token", &dev.token];
-    let pushed = call(dir, &[&["plugin", "push", what, "--type", "mine", "--json"], &server[..]].concat());
-    assert_eq!(json_of(&pushed)["revision"], 1);
+    // The same again changes nothing.
+    for _ in 0..2 {
+        let pushed = json_of(&call(dir, &[&["plugin", "push", "--type", "mine", "--json"], &server[..]].concat()));
+        assert_eq!((&pushed["revision"], &pushed["digest"]), (&json!(1), &checked["digest"]), "what was checked");
+    }
     let payload = r#"{"reservation_id": "R1", "item": "table 4"}"#;
     dev.json(&["timer", "register", "--type", "mine", "--key", "R1", "--delay", "1s", "--payload", payload]);
     let timer = dev.json(&["timer", "get", "--type", "mine", "--key", "R1", "--wait", "30s"]);
@@ -62,7 +65,7 @@ fn a_new_plugin_in_python_is_checked_pushed_and_closes_a_timer() {
     let report = json_of(&checked);
     assert!(checked.status.success(), "{report}");
     assert_eq!((&report["manifest"]["name"], report["samples"].as_array().unwrap().len()), (&json!("my-plugin"), 2));
-    close_a_timer(folder.path(), &dir, "dist/my-plugin.wasm");
+    close_a_timer(folder.path(), &dir, &report);
 }
 
 #[rstest]
@@ -82,7 +85,7 @@ fn a_new_plugin_is_checked_pushed_and_closes_a_timer(#[case] lang: &str, #[case]
         assert!(tested.status.success(), "{}", String::from_utf8_lossy(&tested.stdout));
     }
 
-    let dev = close_a_timer(folder.path(), &dir, ".");
+    let dev = close_a_timer(folder.path(), &dir, &report);
     let payload = r#"{"reservation_id": "R1", "item": "table 4"}"#;
     let dry = dev.json(&["type", "dry-run", "mine", "--payload", payload, "--attempt", "2"]);
     assert_eq!(dry["decision"]["result"]["released"], "table 4");
