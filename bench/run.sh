@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Measures a release build on this machine, each figure with the command that made it. Usage:
 #
-#   bench/run.sh [SCENARIO…]      size, register, expire, race, pending; all but `pending` without one
+#   bench/run.sh [SCENARIO…]      size, register, expire, race, pending, neighbours; all but the last two without one
 #
 # A server of its own is started on free ports, with its data in a temporary folder, and stopped at the end. The figures
 # hold for this machine and what else ran on it: compare ratios.
@@ -79,10 +79,19 @@ pending() {
   memory
 }
 
+# Each time that a hostile expiry fails, it is to fail again: a paused type would disturb nobody.
+neighbours() {
+  stop
+  rm -rf "$folder"/*
+  export LAPSE_DISPATCH__PAUSE_FAILED_SHARE=0
+  start
+  measure bench neighbours --hostile plugins/dist/hostile.wasm --rate 200 --seconds 20
+}
+
 start
 for scenario in "${@:-size}" ; do
   case $scenario in
-    size | register | expire | race | pending) "$scenario" ;;
+    size | register | expire | race | pending | neighbours) "$scenario" ;;
     *) echo "no such scenario: $scenario" >&2; exit 2 ;;
   esac
 done

@@ -38,7 +38,8 @@ const DEEDS: [&str; 8] = ["loop", "memory_bomb", "recursion", "huge", "panic", "
     long_about = "Measures the lateness of a type's timers twice at the same rate: alone, and while a hostile plugin's \
                   expiries loop, take memory, recurse, panic and break their contract. Says how many times the p99 of \
                   the first is that of the second. FILE is a component that takes payloads like {\"do\": \"loop\"}: \
-                  the test guest of plugins/fixtures/hostile.",
+                  the test guest of plugins/fixtures/hostile. The server must not pause a type for its failures: start it \
+                  with LAPSE_DISPATCH__PAUSE_FAILED_SHARE=0, as `bench/run.sh neighbours` does.",
     after_help = "Examples:\n  lapse bench neighbours --hostile plugins/dist/hostile.wasm --rate 200 --seconds 20"
 )]
 pub struct Neighbours {
@@ -76,6 +77,7 @@ impl Neighbours {
         let run = self.work.start()?;
         self.push(&run.client).await?;
         let beside = self.measure_beside(&run, out).await?;
+        check_ran(&run.client).await?;
         let report = Report {
             rate: self.rate,
             hostile_rate: self.hostile_rate,
@@ -97,7 +99,10 @@ impl Neighbours {
         let body = json!({
             "digest": plugin.get("digest"), "retry": { "attempts": 1, "initial": "1s", "max": "1s" }
         });
-        let _: Value = client.put(&format!("v1/types/{}", segment(HOSTILE)), &body).await?;
+        let path = format!("v1/types/{}", segment(HOSTILE));
+        let _: Value = client.put(&path, &body).await?;
+        // A run before this one may have left it paused.
+        let _: Value = client.post(&format!("{path}/resume"), &json!({})).await?;
         Ok(())
     }
 
@@ -147,6 +152,18 @@ impl Neighbours {
         let all = (self.rate + self.hostile_rate) * self.seconds;
         DurationMs::from_millis((all / 4).clamp(5_000, 120_000))
     }
+}
+
+/// A hostile type that was paused has disturbed nobody.
+async fn check_ran(client: &Client) -> Result {
+    let row: Value = client.get(&format!("v1/types/{}", segment(HOSTILE)), &[]).await?;
+    if row.get("paused").is_none() {
+        return Ok(());
+    }
+    Err(Error::Other(anyhow::anyhow!(
+        "the server has paused {HOSTILE} for its failures, so that nothing was measured: start it with \
+         LAPSE_DISPATCH__PAUSE_FAILED_SHARE=0"
+    )))
 }
 
 struct Measured {

@@ -9,6 +9,7 @@ pub mod host;
 mod http;
 mod misbehaviour;
 mod node;
+mod on_a_node;
 mod order_timeout;
 mod purity;
 mod python;

@@ -123,11 +123,12 @@ impl Bed {
         }
     }
 
-    /// A connection of the business's to its PostgreSQL.
-    pub async fn client(&self) -> tokio_postgres::Client {
+    /// A connection that the business keeps open.
+    pub async fn till(&self) -> Till {
         match &self.kind {
-            Kind::Postgres(database) => database.client().await,
-            _ => panic!("{} has another client", self.name()),
+            Kind::Postgres(database) => Till::Postgres(database.client().await),
+            Kind::Maria(server) => Till::Maria(mysql_async::Conn::from_url(server.url()).await.unwrap()),
+            Kind::Sqlite => panic!("it has no connections to keep"),
         }
     }
 
@@ -204,6 +205,24 @@ impl Bed {
             }
             assert!(std::time::Instant::now() < until, "{}: something is still at work: {row}", self.name());
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    }
+}
+
+pub enum Till {
+    Postgres(tokio_postgres::Client),
+    Maria(mysql_async::Conn),
+}
+
+impl Till {
+    /// How many rows it has changed.
+    pub async fn change(&mut self, sql: &str) -> u64 {
+        match self {
+            Self::Postgres(client) => client.execute(sql, &[]).await.unwrap(),
+            Self::Maria(conn) => {
+                conn.query_drop(sql).await.unwrap();
+                conn.affected_rows()
+            }
         }
     }
 }

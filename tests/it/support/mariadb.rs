@@ -43,15 +43,20 @@ impl MariaDb {
         let root = tempfile::Builder::new().prefix("lapse-mariadb-").tempdir().unwrap();
         let data = root.path().join("data");
         let user = if is_root() { vec!["--user=root".to_owned()] } else { Vec::new() };
-        let made = quiet("mariadb-install-db")
+        let made = Command::new("mariadb-install-db")
+            .current_dir("/")
+            // A server that starts clears away temporary tables, and so those of others that share its folder.
+            .env("TMPDIR", root.path())
+            .stdin(Stdio::null())
             .args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"])
             .args(SMALL)
             .arg(format!("--datadir={}", data.display()))
             .args(&user)
-            .status();
+            .output();
         let made =
             made.unwrap_or_else(|e| panic!("MariaDB's programs cannot be run ({e}): run scripts/setup.sh mariadb"));
-        assert!(made.success(), "mariadb-install-db failed");
+        let said = || String::from_utf8_lossy(&[&made.stdout[..], &made.stderr].concat()).into_owned();
+        assert!(made.status.success(), "mariadb-install-db: {}: {}", made.status, said());
         std::fs::write(root.path().join("init.sql"), INIT).unwrap();
         let mut more = Vec::new();
         for (option, content) in files {
@@ -95,6 +100,7 @@ fn serve(root: &Path, port: u16, more: &[String]) -> Child {
         .args(SMALL)
         .args(more)
         .current_dir("/")
+        .env("TMPDIR", root)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
@@ -127,12 +133,6 @@ fn answers(port: u16, server: &mut Child) -> bool {
     let _ = server.kill();
     let _ = server.wait();
     false
-}
-
-fn quiet(program: &str) -> Command {
-    let mut command = Command::new(program);
-    command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command
 }
 
 fn is_root() -> bool {
