@@ -248,6 +248,39 @@ test("a plugin is uploaded, refused if it is none, and made live with new rights
   await tab.close();
 });
 
+test("a right is revoked, which the page shows and the server holds, and restored", async () => {
+  await shop.type(server, "incident");
+  const right = `In compensations: may send requests to ${shop.host}`;
+  const tab = await Tab.open(browser, server, { at: "/types/incident" });
+  await tab.sees(right);
+  await tab.button("Revoke").click();
+  await dialog(tab).getByText("no revision of this type has it", { exact: false }).waitFor();
+  await tab.axe("revoke dialog");
+  await tab.shot("revoke");
+  await verb(tab, "Revoke").click();
+  await dialog(tab).waitFor({ state: "detached" });
+  await tab.page.locator(".grants li", { hasText: "revoked" }).waitFor();
+  await tab.axe("a type with a revoked right");
+  await tab.shot("revoked");
+  const { id } = await register({ type: "incident", delay: "100ms" });
+  await server.until(`/v1/compensations?timer_id=${id}`, (p) => p.items.some((c) => c.last_error?.code === "grant_revoked"));
+  await tab.button("Restore").click();
+  await verb(tab, "Restore").click();
+  await dialog(tab).waitFor({ state: "detached" });
+  await tab.button("Revoke").waitFor();
+
+  // What died of it is redriven, by the active revision if that was mended.
+  const dead = (await server.call("GET", `/v1/compensations?timer_id=${id}`)).items[0];
+  await tab.go(`/compensations/${dead.id}`);
+  await tab.button("Redrive").first().click();
+  await say(tab, "the right is back");
+  await dialog(tab).getByLabel(/^By the active revision/).check();
+  await verb(tab, "Redrive").click();
+  await dialog(tab).waitFor({ state: "detached" });
+  await server.until(`/v1/compensations/${dead.id}`, (c) => c.state === "done");
+  await tab.close();
+});
+
 test("a dry run decides and has no effect; a revision is activated", async () => {
   await shop.type(server, "dry", { default_delay: "10m" });
   await shop.type(server, "dry", { default_delay: "20m" });

@@ -213,6 +213,7 @@ test("a reader sees everything, and each action says which role it needs", { tim
     ["/types", "Upload", "publisher"],
     ["/types/upload", "Choose a file", "publisher"],
     ["/types/refused", "Pause", "operator"],
+    ["/types/refused", "Revoke", "operator"],
     ["/types/refused/revisions", "Activate", "publisher"],
     ["/types/refused/dry-run", "Run", "publisher"],
     ["/compensations", "Redrive group", "operator"],

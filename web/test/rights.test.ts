@@ -15,6 +15,7 @@ const CALLS: Partial<Record<Right, string>> = {
   redrive: "redrive_compensation",
   pause_type: "pause_type",
   resume_type: "resume_type",
+  revoke: "revoke_grants",
   upload: "upload_plugin",
   put_type: "put_type",
   dry_run: "dry_run_type",

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::support::guest::component;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A timer of the type that is due now, with a key of its own.
 async fn due(api: &Api, of: &str) -> String {

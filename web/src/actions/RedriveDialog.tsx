@@ -26,19 +26,21 @@ type Props = { rows: Compensation[]; what: string; onClose: () => void; onDone?:
 export function RedriveDialog({ rows, what, onClose, onDone }: Props) {
   const client = useQueryClient();
   const [note, setNote] = useState("");
+  const [byActive, setByActive] = useState(false);
   const [results, setResults] = useState<Result[]>([]);
   const [busy, setBusy] = useState(false);
   const stopped = useRef(false);
   const finished = !busy && results.length > 0;
   const first = rows[0];
-  const body = rows.length === 1 ? { note: note.trim() } : { ids: rows.map((r) => r.id).slice(0, AT_ONCE), note: note.trim() };
+  const said: Said = { note: note.trim(), ...(byActive ? { revision: "active" } : {}) };
+  const body = rows.length === 1 ? said : { ids: rows.map((r) => r.id).slice(0, AT_ONCE), ...said };
 
   const submit = async () => {
     setBusy(true);
     const all: Result[] = [];
     for (let at = 0; at < rows.length && !stopped.current; at += AT_ONCE) {
       const some = rows.slice(at, at + AT_ONCE);
-      all.push(...(some.length === 1 ? [await redrive(some[0]!, { note: note.trim() })] : await redriveMany(some, note.trim())));
+      all.push(...(some.length === 1 ? [await redrive(some[0]!, said)] : await redriveMany(some, said)));
       setResults([...all]);
     }
     setBusy(false);
@@ -69,18 +71,27 @@ export function RedriveDialog({ rows, what, onClose, onDone }: Props) {
       missing={note.trim() ? undefined : actions.redrive.noteNeeded}
       busy={busy}
       call={{ method: "POST", path: rows.length === 1 ? `${compensationPath(first?.id ?? "")}/redrive` : REDRIVE_MANY, body }}
-      cli={rows.length === 1 ? cli("compensation", "redrive", first?.id, "--note", note.trim()) : undefined}
+      cli={rows.length === 1 ? cli("compensation", "redrive", first?.id, "--note", note.trim(), ...(byActive ? ["--revision", "active"] : [])) : undefined}
       notice={results.length > 0 ? <Outcome results={results} all={rows.length} /> : null}
       onSubmit={() => void submit()}
       onClose={close}
     >
       <Reason value={note} onChange={setNote} label={actions.redrive.noteLabel} hint={actions.redrive.noteNeeded} required />
+      <p className="field">
+        <label className="approve">
+          <input type="checkbox" checked={byActive} onChange={(e) => setByActive(e.target.checked)} />
+          {actions.redrive.byActive}
+        </label>
+      </p>
       <Lane rows={rows} />
     </Frame>
   );
 }
 
-async function redrive(row: Compensation, body: { note: string }): Promise<Result> {
+/** What goes with each call. */
+type Said = { note: string; revision?: "active" };
+
+async function redrive(row: Compensation, body: Said): Promise<Result> {
   try {
     await call<Compensation>(`${compensationPath(row.id)}/redrive`, { method: "POST", body });
     return { row, how: "ok" };
@@ -95,9 +106,9 @@ const AT_ONCE = 500;
 const REDRIVE_MANY = "/v1/compensations/redrive";
 
 /** The server counts and does not name: those that were left are found in the list. */
-async function redriveMany(rows: Compensation[], note: string): Promise<Result[]> {
+async function redriveMany(rows: Compensation[], said: Said): Promise<Result[]> {
   try {
-    const { data } = await call<RedriveResult>(REDRIVE_MANY, { method: "POST", body: { ids: rows.map((r) => r.id), note } });
+    const { data } = await call<RedriveResult>(REDRIVE_MANY, { method: "POST", body: { ids: rows.map((r) => r.id), ...said } });
     return rows.map((row, n) => (n < data.count ? { row, how: "ok" } : { row, how: "changed", why: actions.redrive.notDead }));
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);

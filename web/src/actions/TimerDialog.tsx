@@ -77,7 +77,7 @@ export function TimerDialog({ action, timer, onClose }: Props) {
   return (
     <Frame
       title={actions.titles[action](key)}
-      will={action === "fire" || action === "retry" ? actions[action].will(seen.type, String(seen.revision ?? "?")) : (text.will as string)}
+      will={action === "fire" || action === "retry" ? actions[action].will(seen.type, String(seen.runs?.revision ?? seen.revision ?? "?")) : (text.will as string)}
       wont={action === "resolve" || action === "cancel" ? actions[action].wont(key) : (text.wont as string)}
       verb={actions.verbs[action]}
       right={action}

@@ -11,6 +11,7 @@ export type Right =
   | "redrive"
   | "pause_type"
   | "resume_type"
+  | "revoke"
   | "upload"
   | "put_type"
   | "grant"
@@ -27,6 +28,7 @@ const HOLDERS: Record<Right, readonly Role[]> = {
   redrive: ["operator", "admin"],
   pause_type: ["operator", "admin"],
   resume_type: ["operator", "admin"],
+  revoke: ["operator", "admin"],
   upload: ["publisher", "operator", "admin"],
   put_type: ["publisher", "operator", "admin"],
   grant: ["operator", "admin"],

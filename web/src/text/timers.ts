@@ -134,6 +134,8 @@ export const timer = {
   noCompensations: "None",
   version: "Version",
   revision: "Revision",
+  runs: { pinned: "pinned to it", payload_not_taken: "the active one does not take its payload" },
+  runsOther: (n: string) => `runs the active one, ${n}`,
   attempt: "Attempt",
   facts: "Facts",
 } as const;

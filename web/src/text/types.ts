@@ -21,6 +21,7 @@ export const types = {
     sql: (name: string) => `may run transactions on the data source ${name}`,
     secret: (name: string) => `may use the secret ${name}`,
   },
+  revoked: "revoked",
   pure: "Its decision cannot have done anything by the time it returns, so it is settled in one step.",
   effectful: "It may act while it decides, so each timer is claimed first.",
   config: "Configuration",

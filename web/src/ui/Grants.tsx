@@ -1,4 +1,6 @@
 /** Rights as sentences. */
+import type { ReactNode } from "react";
+
 import { types } from "../text";
 import { Foreign } from "./text";
 
@@ -22,15 +24,27 @@ export function grantKey(text: string): string {
   return grant ? `${grant.export}:${grant.right}:${grant.what}` : text.trim();
 }
 
-export function GrantList({ grants, none }: { grants: readonly string[]; none: string }) {
+/** `revoked`: those that the type was granted and has no more. `after`: what can be done about one. */
+export function GrantList({ grants, none, revoked = [], after }: { grants: readonly string[]; none: string; revoked?: readonly string[]; after?: (grant: string, revoked: boolean) => ReactNode }) {
+  const gone = new Set(revoked.map(grantKey));
   if (grants.length === 0) return <p className="quiet">{none}</p>;
   return (
     <ul className="grants">
-      {grants.map((grant) => (
-        <li key={grant}>
-          <Foreign>{grantSentence(grant)}</Foreign>
-        </li>
-      ))}
+      {grants.map((grant) => {
+        const isGone = gone.has(grantKey(grant));
+        return (
+          <li key={grant}>
+            {isGone ? (
+              <>
+                <span className="badge badge-failed">{types.revoked}</span> <Foreign className="gone">{grantSentence(grant)}</Foreign>
+              </>
+            ) : (
+              <Foreign>{grantSentence(grant)}</Foreign>
+            )}{" "}
+            {after?.(grant, isGone)}
+          </li>
+        );
+      })}
     </ul>
   );
 }

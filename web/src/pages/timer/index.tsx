@@ -136,7 +136,11 @@ function One({ timer }: { timer: Timer }) {
               </Fact>
               <Fact name={words.attempt}>{String(timer.attempt)}</Fact>
               <Fact name={words.version}>{String(timer.version)}</Fact>
-              <Fact name={words.revision}>{String(timer.revision ?? "")}</Fact>
+              <Fact name={words.revision}>
+                {String(timer.revision)}
+                {timer.runs && timer.runs.why !== "active" ? ` · ${words.runs[timer.runs.why]}` : ""}
+                {timer.runs && timer.runs.revision !== timer.revision ? ` · ${words.runsOther(String(timer.runs.revision))}` : ""}
+              </Fact>
             </Facts>
             <Labels labels={timer.labels ?? {}} />
           </Panel>

@@ -2,6 +2,7 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 
+import { cli } from "../../actions/command";
 import { Frame } from "../../actions/frame";
 import { call } from "../../api/http";
 import type { Revision, TimerType } from "../../api/model";
@@ -9,6 +10,7 @@ import { typePath, useRevisions, useType } from "../../api/queries";
 import { useValue } from "../../api/store";
 import { cell } from "../../time/format";
 import { actions, types as words } from "../../text";
+import { count } from "../../text/format";
 import { GrantList, grantKey } from "../../ui/Grants";
 import { Guarded } from "../../ui/Guarded";
 import { ErrorPanel, Loaded } from "../../ui/Panel";
@@ -55,7 +57,7 @@ export function TypeRevisions() {
                       <Foreign>{r.created_by ?? "–"}</Foreign>
                     </td>
                     <td data-label={words.revisions.grants}>
-                      <GrantList grants={r.grants ?? []} none="–" />
+                      <GrantList grants={r.grants ?? []} none="–" revoked={type.data?.revoked} />
                     </td>
                     <td>
                       <Guarded right="put_type" because={r.active ? actions.off.active : undefined} onPress={() => setChosen(r)}>
@@ -89,10 +91,10 @@ function ActivateDialog({ type, revision, onClose }: { type: TimerType; revision
     setBusy(true);
     setError(undefined);
     try {
-      await call(path, { method: "POST", body });
+      const { left_behind: left } = (await call<TimerType>(path, { method: "POST", body })).data;
       void client.invalidateQueries({ queryKey: ["type", type.name] });
       void client.invalidateQueries({ queryKey: ["types"] });
-      toast(actions.done.activate(type.name, number));
+      toast(actions.done.activate(type.name, number) + (left ? ` ${actions.activate.left(count(left.timers) + (left.more ? "+" : ""))}` : ""));
       onClose();
     } catch (failure) {
       setError(failure);
@@ -109,6 +111,7 @@ function ActivateDialog({ type, revision, onClose }: { type: TimerType; revision
       right={gained.length > 0 ? "grant" : "put_type"}
       busy={busy}
       call={{ method: "POST", path, body }}
+      cli={cli("type", "activate", type.name, number)}
       notice={error ? <ErrorPanel error={error} right="put_type" /> : null}
       onSubmit={() => void submit()}
       onClose={onClose}

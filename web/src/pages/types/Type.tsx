@@ -3,13 +3,14 @@ import { Link, Outlet, useParams } from "@tanstack/react-router";
 
 import { useState } from "react";
 
+import { GrantDialog } from "../../actions/GrantDialog";
 import { PauseDialog, ResumeDialog } from "../../actions/PauseDialog";
 import type { Pause, TimerType } from "../../api/model";
 import { useType } from "../../api/queries";
 import { durationText } from "../../time/duration";
 import { actions, types as words } from "../../text";
 import { usePageTitle } from "../../shell/title";
-import { GrantList } from "../../ui/Grants";
+import { GrantList, grantKey } from "../../ui/Grants";
 import { Guarded } from "../../ui/Guarded";
 import { JsonView } from "../../ui/Json";
 import { Loaded, Panel } from "../../ui/Panel";
@@ -99,13 +100,35 @@ export function TypeDetail() {
   return <Loaded query={read}>{(t) => <Detail type={t} />}</Loaded>;
 }
 
+/** What it was granted, and what was taken from it: also from revisions before this one. */
+function Rights({ type }: { type: TimerType }) {
+  const [chosen, setChosen] = useState<{ grant: string; how: "revoke" | "restore" }>();
+  const revoked = type.revoked ?? [];
+  const held = new Set(type.grants.map(grantKey));
+  const all = [...type.grants, ...revoked.filter((grant) => !held.has(grantKey(grant)))];
+  const after = (grant: string, isRevoked: boolean) => {
+    const how = isRevoked ? "restore" : "revoke";
+    return (
+      <Guarded right="revoke" onPress={() => setChosen({ grant, how })}>
+        {actions.verbs[how]}
+      </Guarded>
+    );
+  };
+  return (
+    <>
+      <GrantList grants={all} none={words.noGrants} revoked={revoked} after={after} />
+      {chosen ? <GrantDialog type={type} grant={chosen.grant} how={chosen.how} onClose={() => setChosen(undefined)} /> : null}
+    </>
+  );
+}
+
 function Detail({ type }: { type: TimerType }) {
   const retry = type.retry;
   return (
     <div className="columns">
       <div>
         <Panel title={words.grants}>
-          <GrantList grants={type.grants ?? []} none={words.noGrants} />
+          <Rights type={type} />
           {type.pure === undefined ? null : <p className="small">{type.pure ? words.pure : words.effectful}</p>}
         </Panel>
         <Panel title={words.config}>
