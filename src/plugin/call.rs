@@ -166,8 +166,8 @@ impl Trail {
         let Self { logs, denied, revoked, counters, cost, gate } = self;
         let host = gate.as_ref().and_then(Gate::last_host).map(str::to_owned);
         let mut run = Run { result, logs, denied, counters, cost, deferred: None };
-        // A run that coped without the downstream, or without its right to it, or was told what is so, stands. Any other failure may come of it,
-        // whatever the plugin makes of it.
+        // A run that coped without the downstream, or without its right to it, or was told what is so, stands. Any
+        // other failure may come of it, whatever the plugin makes of it.
         let may_come_of_it = run.result.as_ref().is_err_and(|failure| failure.class != FailureClass::Conflict);
         if may_come_of_it && let Some(message) = revoked {
             run.result = Err(Failure::new(FailureClass::Permanent, "grant_revoked", message));

@@ -84,6 +84,14 @@ fn push_makes_a_type_of_a_component() {
     );
     assert_eq!(first["grants"], json!(["compensate:http:127.0.0.1:9"]));
     assert_eq!(dev.json(&granted)["revision"], 1, "the same again changes nothing");
+    // A right that was taken away stays so, whatever is pushed, and the push says it.
+    let said = |args: &[&str]| String::from_utf8(dev.run(args).stdout).unwrap();
+    dev.json(&["type", "revoke", "mine", "http:127.0.0.1:9"]);
+    let warned = said(&granted);
+    let advice = "`lapse type restore mine compensate:http:127.0.0.1:9` gives them back";
+    assert!(warned.contains(advice), "{warned}");
+    dev.json(&["type", "restore", "mine", "compensate:http:127.0.0.1:9"]);
+    assert!(!said(&granted).contains("revoked"));
     assert_eq!(dev.json(&["plugin", "list"])["items"].as_array().unwrap().len(), 1);
     let timer = dev.json(&["timer", "register", "--type", "mine", "--key", "k", "--payload", &order()]);
     assert_eq!(timer["state"], "scheduled");
