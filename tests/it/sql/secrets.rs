@@ -107,6 +107,26 @@ async fn a_secret_without_its_grant_or_for_another_host_is_denied() {
 }
 
 #[tokio::test]
+async fn a_revoked_secret_or_data_source_is_denied_though_it_is_granted() {
+    let server = Server::start(|_| "here").await;
+    let (_, plugin) = shelved(SECRET).await;
+    let held = rights(&[&server.grant(), "secret:token", "sql:shop"]);
+    let run = async |revoked: &str, payload: Value| {
+        held.revoked.set([revoked.parse().unwrap()].into());
+        plugin.compensate(&task("undo", &payload, &json!({})), &held).await
+    };
+    let secrets = json!([["authorization", "Bearer ", "token"]]);
+    let ran = run("secret:token", json!({"do": "http", "url": server.url("/"), "secrets": secrets})).await;
+    assert_eq!(
+        (said(&ran), &*ran.denied),
+        ("\"denied\"", &["secret \"token\" was revoked for compensate".to_owned()][..])
+    );
+    assert!(server.asked().is_empty());
+    let ran = run("sql:shop", json!({"do": "sql", "source": "shop", "statements": [{"text": "SELECT 1"}]})).await;
+    assert_eq!(ran.denied, ["sql on \"shop\" was revoked for compensate"], "{ran:?}");
+}
+
+#[tokio::test]
 async fn a_database_does_not_tell_a_secret_on() {
     for bed in [Bed::postgres().await, Bed::mariadb()] {
         bed.execute("CREATE TABLE keys_of (k varchar(64) PRIMARY KEY, n bigint)").await;
