@@ -10,7 +10,7 @@ use crate::faults::{rounds, seeded};
 async fn everything_fires_by_its_slot(with_broker: bool, seconds: usize) {
     let mut random = seeded();
     let mut cluster = Cluster::start(3, with_broker, &[("LAPSE_DISPATCH__BACKLOG", "false")]).await;
-    let (seconds, per_second) = (rounds(seconds, 60), rounds(500, 1000));
+    let (seconds, per_second) = (rounds(seconds, 60), 500);
     let load_of = Load { seconds: seconds as u64, per_second, seed: random.random(), name: "calm".into() };
     let promises = load(cluster.apis(), load_of).await;
     assert_eq!(promises.len(), per_second * seconds, "every registration was taken");
