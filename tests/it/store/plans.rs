@@ -14,6 +14,7 @@ const WHOLE: &[&str] = &[
     "catalogue.plugin_revisions",
     "catalogue.plugins",
     "catalogue.revisions",
+    "catalogue.revoked",
     "catalogue.type_ids",
     "catalogue.types",
     // The index holds nothing but leases.
