@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Measures what the console costs, on this machine. Usage:
 #
-#   bench/console.sh [timings|open…]      both without one
+#   bench/console.sh [timings|scroll|open…]      all without one
 #
 #   timings   each call that a page makes, with 10,000 timers and with COUNT (1,000,000), on SQLite and on PostgreSQL
+#   scroll    how smoothly the list of timers scrolls, with COUNT of them
 #   open      a page left open for MINUTES (10) at RATE (1,000) expiries a second: its heap, and what it costs the server
 #             beside a page that would poll
 #
@@ -28,7 +29,7 @@ chmod 711 "$folder"
 . bench/postgres.sh
 trap 'stop_postgres "$folder"; rm -rf "$folder"' EXIT
 
-[ $# -gt 0 ] || set -- timings open
+[ $# -gt 0 ] || set -- timings scroll open
 for scenario in "$@"; do
   case $scenario in
     timings)
@@ -36,7 +37,7 @@ for scenario in "$@"; do
       node bench/console/timings.mjs SQLite
       node bench/console/timings.mjs PostgreSQL "postgres://postgres@127.0.0.1:$port/postgres"
       ;;
-    open) node bench/console/open.mjs ;;
+    scroll | open) node "bench/console/$scenario.mjs" ;;
     *) echo "no such scenario: $scenario" >&2; exit 2 ;;
   esac
 done

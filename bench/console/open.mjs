@@ -1,10 +1,10 @@
 /**
- * A page left open while timers expire: how its heap grows, how smoothly its list scrolls, and what it costs the server,
- * in turns with no page and with one that would poll each second for what the stream tells.
+ * A page left open while timers expire: how its heap grows, and what it costs the server, in turns with no page and with
+ * one that would poll each second for what the stream tells.
  */
 import { openBrowser, Tab } from "../../tests/e2e/support/browser.mjs";
 import { Server } from "../../tests/e2e/support/server.mjs";
-import { bench, cpuMs, median, pause, quantile, residentMib, table } from "./shared.mjs";
+import { bench, cpuMs, median, pause, residentMib, table } from "./shared.mjs";
 
 const MINUTES = Number(process.env.MINUTES ?? 10);
 const RATE = Number(process.env.RATE ?? 1000);
@@ -87,7 +87,6 @@ async function heap() {
   }
   const timers = tabs[1].tab;
   await timers.page.locator("tr[data-row]").first().waitFor();
-  console.log(`# scrolling through 2,000 rows: ${await scroll(timers)}`);
   await timers.page.evaluate(() => window.scrollTo(0, 400));
   await pause(WARM_MS);
   const top = () => timers.page.evaluate(() => document.elementFromPoint(500, 400)?.closest("tr")?.querySelector("a")?.textContent);
@@ -108,22 +107,4 @@ async function heap() {
   );
   console.log(`# the row under the pointer moved ${moved} times; the server is at ${residentMib(server.child.pid).toFixed(0)} MiB`);
   for (const { tab } of tabs) await tab.close();
-}
-
-/** Time between frames while a list is scrolled to its end. */
-async function scroll(tab) {
-  const gaps = await tab.page.evaluate(async () => {
-    const gaps = [];
-    let last = performance.now();
-    const end = last + 15_000;
-    while (last < end && !document.querySelector(".list-end")) {
-      window.scrollBy(0, 300);
-      await new Promise((resolve) => requestAnimationFrame(resolve));
-      const now = performance.now();
-      gaps.push(now - last);
-      last = now;
-    }
-    return gaps;
-  });
-  return `${gaps.length} frames, p50 ${quantile(gaps, 0.5).toFixed(0)} ms, p99 ${quantile(gaps, 0.99).toFixed(0)} ms, longest ${Math.max(...gaps).toFixed(0)} ms`;
 }
