@@ -1,6 +1,6 @@
 /** A long list: virtual rows in a real table, read page by page. */
 import { useWindowVirtualizer } from "@tanstack/react-virtual";
-import { useCallback, useEffect, useLayoutEffect, useRef, useState, type ReactNode } from "react";
+import { memo, useCallback, useEffect, useLayoutEffect, useRef, useState, type ReactNode } from "react";
 
 import { useValue } from "../api/store";
 import { density } from "./prefs";
@@ -13,13 +13,15 @@ export type Column<T> = {
   className?: string;
 };
 
+type Selection<T> = { has: (row: T) => boolean; toggle: (row: T) => void; label: (row: T) => string; all: () => void; allLabel: string; some: boolean };
+
 type Props<T> = {
   label: string;
   rows: readonly T[];
   columns: Column<T>[];
   idOf: (row: T) => string;
   onOpen: (row: T) => void;
-  selection?: { has: (row: T) => boolean; toggle: (row: T) => void; label: (row: T) => string; all: () => void; allLabel: string; some: boolean };
+  selection?: Selection<T>;
   onNearEnd?: () => void;
   rowClass?: (row: T) => string;
 };
@@ -42,20 +44,38 @@ function usePhone(): boolean {
   return is;
 }
 
-export function List<T>({ label, rows, columns, idOf, onOpen, selection, onNearEnd, rowClass }: Props<T>) {
+/** Knows where the list begins on the page; what scrolling draws anew is below. */
+export function List<T>(props: Props<T>) {
   const box = useRef<HTMLDivElement>(null);
   const [margin, setMargin] = useState(0);
+  const known = useRef(0);
+  const find = useCallback(() => {
+    const top = (box.current?.getBoundingClientRect().top ?? 0) + window.scrollY;
+    if (Math.abs(top - known.current) <= 1) return;
+    known.current = top;
+    setMargin(top);
+  }, []);
+  useLayoutEffect(find);
+  useEffect(() => {
+    const resized = new ResizeObserver(find);
+    resized.observe(document.body);
+    return () => resized.disconnect();
+  }, [find]);
+  return (
+    <div ref={box} className="list">
+      <Rows {...props} margin={margin} />
+    </div>
+  );
+}
+
+function Rows<T>({ label, rows, columns, idOf, onOpen, selection, onNearEnd, rowClass, margin }: Props<T> & { margin: number }) {
   const isPhone = usePhone();
   const dense = useValue(density) === "dense";
   const height = isPhone ? CARD : dense ? DENSE : NORMAL;
 
-  useLayoutEffect(() => {
-    const top = (box.current?.getBoundingClientRect().top ?? 0) + window.scrollY;
-    if (Math.abs(top - margin) > 1) setMargin(top);
-  });
-
-  const latest = useRef({ idOf });
-  latest.current = { idOf };
+  const latest = useRef({ idOf, selection });
+  latest.current = { idOf, selection };
+  const onToggle = useCallback((row: T) => latest.current.selection?.toggle(row), []);
   const virtual = useWindowVirtualizer({
     count: rows.length,
     estimateSize: useCallback(() => height, [height]),
@@ -98,48 +118,56 @@ export function List<T>({ label, rows, columns, idOf, onOpen, selection, onNearE
   const after = virtual.getTotalSize() - ((items.at(-1)?.end ?? margin) - margin);
   const width = columns.length + (selection ? 1 : 0);
   return (
-    <div ref={box} className="list">
-      <table aria-label={label} aria-rowcount={rows.length + 1} className="rows">
-        <thead>
-          <tr aria-rowindex={1}>
-            {selection ? (
-              <th scope="col" className="check">
-                <input type="checkbox" aria-label={selection.allLabel} checked={selection.some} onChange={selection.all} />
-              </th>
-            ) : null}
-            {columns.map((c) => (
-              <th key={c.id} scope="col" className={c.className}>
-                {c.head}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {before > 0 ? <Spacer width={width} height={before} /> : null}
-          {items.map((item) => {
-            const row = rows[item.index];
-            if (!row) return null;
-            return (
-              <tr key={item.key} data-row={item.index} aria-rowindex={item.index + 2} className={rowClass?.(row)} aria-selected={selection ? selection.has(row) : undefined} style={{ height }}>
-                {selection ? (
-                  <td className="check">
-                    <input type="checkbox" aria-label={selection.label(row)} checked={selection.has(row)} onChange={() => selection.toggle(row)} />
-                  </td>
-                ) : null}
-                {columns.map((c) => (
-                  <td key={c.id} className={c.className} data-label={typeof c.head === "string" ? c.head : undefined}>
-                    {c.cell(row)}
-                  </td>
-                ))}
-              </tr>
-            );
-          })}
-          {after > 0 ? <Spacer width={width} height={after} /> : null}
-        </tbody>
-      </table>
-    </div>
+    <table aria-label={label} aria-rowcount={rows.length + 1} className="rows">
+      <thead>
+        <tr aria-rowindex={1}>
+          {selection ? (
+            <th scope="col" className="check">
+              <input type="checkbox" aria-label={selection.allLabel} checked={selection.some} onChange={selection.all} />
+            </th>
+          ) : null}
+          {columns.map((c) => (
+            <th key={c.id} scope="col" className={c.className}>
+              {c.head}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {before > 0 ? <Spacer width={width} height={before} /> : null}
+        {items.map((item) => {
+          const row = rows[item.index];
+          return row ? (
+            <Row key={item.key} row={row} index={item.index} height={height} columns={columns} className={rowClass?.(row)} onToggle={onToggle} selectLabel={selection?.label(row)} isSelected={selection?.has(row)} />
+          ) : null;
+        })}
+        {after > 0 ? <Spacer width={width} height={after} /> : null}
+      </tbody>
+    </table>
   );
 }
+
+type RowProps<T> = { row: T; index: number; height: number; columns: Column<T>[]; className?: string; onToggle: (row: T) => void; selectLabel?: string; isSelected?: boolean };
+
+function PlainRow<T>({ row, index, height, columns, className, onToggle, selectLabel, isSelected }: RowProps<T>) {
+  return (
+    <tr data-row={index} aria-rowindex={index + 2} className={className} aria-selected={isSelected} style={{ height }}>
+      {selectLabel !== undefined ? (
+        <td className="check">
+          <input type="checkbox" aria-label={selectLabel} checked={isSelected} onChange={() => onToggle(row)} />
+        </td>
+      ) : null}
+      {columns.map((c) => (
+        <td key={c.id} className={c.className} data-label={typeof c.head === "string" ? c.head : undefined}>
+          {c.cell(row)}
+        </td>
+      ))}
+    </tr>
+  );
+}
+
+/** A row that is on the screen already is not drawn again as the list is scrolled, or grows. */
+const Row = memo(PlainRow) as typeof PlainRow;
 
 function Spacer({ width, height }: { width: number; height: number }) {
   return (

@@ -1,4 +1,6 @@
 /** Instants on the screen: relative in text, absolute with milliseconds on hover and focus. */
+import type { SyntheticEvent } from "react";
+
 import { useValue } from "../api/store";
 import { useNow } from "../time/clock";
 import { YEAR } from "../time/duration";
@@ -16,8 +18,12 @@ function both(iso: string): string {
 }
 
 function Stamp({ iso, text, quiet }: { iso: string; text: string; quiet?: boolean }) {
+  // Written out once somebody looks: it costs more than all else of a cell, and a list has hundreds of them.
+  const tell = (event: SyntheticEvent<HTMLElement>) => {
+    event.currentTarget.dataset["tip"] = both(iso);
+  };
   return (
-    <time className="when" dateTime={iso} data-tip={both(iso)} tabIndex={quiet ? undefined : 0}>
+    <time className="when" dateTime={iso} data-tip="" tabIndex={quiet ? undefined : 0} onPointerEnter={tell} onFocus={tell}>
       {text}
     </time>
   );

@@ -1,7 +1,7 @@
 /** Which timers are overdue? Where is A17? */
 import { Link, useNavigate } from "@tanstack/react-router";
 import { Filter as FilterIcon, Plus, RefreshCw } from "lucide-react";
-import { useCallback, useMemo, useState } from "react";
+import { useCallback, useMemo, useRef, useState } from "react";
 
 import { ManyDialog } from "../../actions/ManyDialog";
 import { allowed, type TimerAction } from "../../actions/rules";
@@ -158,6 +158,12 @@ export function TimersPage() {
 
 function useColumns(filterBy: (patch: Record<string, string>) => void): Column<TimerSummary>[] {
   const zoneName = useZoneName();
+  const latest = useRef(filterBy);
+  latest.current = filterBy;
+  return useMemo(() => columnsOf(zoneName, (patch) => latest.current(patch)), [zoneName]);
+}
+
+function columnsOf(zoneName: string, filterBy: (patch: Record<string, string>) => void): Column<TimerSummary>[] {
   return [
     { id: "state", head: timers.columns.state, className: "col-state", cell: (row) => <TimerBadge timer={row} /> },
     {

@@ -3,7 +3,7 @@
  * somebody asks for it. While rows are selected, nothing changes.
  */
 import { useQueryClient } from "@tanstack/react-query";
-import { useEffect, useRef, useState } from "react";
+import { useCallback, useEffect, useRef, useState } from "react";
 
 import { patchRow } from "../../actions/cache";
 import { onLive } from "../../api/live";
@@ -15,16 +15,27 @@ import { matches, type Filter } from "./filter";
 /** New rows counted at most; beyond, "1,000+". */
 export const MAX_NEW = 1000;
 
+type Fresh = { ids: ReadonlySet<string>; more: boolean };
+
+const NONE: Fresh = { ids: new Set(), more: false };
+
 type Params = { queryKey: readonly unknown[]; filter: Filter; selecting: boolean };
 
 export function useLiveRows({ queryKey, filter, selecting }: Params): { fresh: number; more: boolean; reset: () => void } {
   const client = useQueryClient();
-  const [fresh, setFresh] = useState<{ ids: ReadonlySet<string>; more: boolean }>({ ids: new Set(), more: false });
+  const [fresh, setFresh] = useState(NONE);
+  // React would keep each update that changes nothing until the page is drawn next: there may be none for hours.
+  const counted = useRef(NONE);
+  const count = useCallback((next: Fresh) => {
+    if (next === counted.current) return;
+    counted.current = next;
+    setFresh(next);
+  }, []);
   const latest = useRef({ queryKey, filter, selecting });
   latest.current = { queryKey, filter, selecting };
   const name = JSON.stringify(queryKey);
 
-  useEffect(() => setFresh({ ids: new Set(), more: false }), [name]);
+  useEffect(() => count(NONE), [name, count]);
 
   useEffect(
     () =>
@@ -39,17 +50,20 @@ export function useLiveRows({ queryKey, filter, selecting }: Params): { fresh: n
         }
         const news = unseen(changed, held, wanted);
         if (news.length === 0 && dropped === 0) return;
-        setFresh((before) => {
-          const ids = new Set(before.ids);
-          for (const id of news) if (ids.size < MAX_NEW) ids.add(id);
-          const more = before.more || ids.size >= MAX_NEW || (dropped > 0 && ids.size > 0);
-          return ids.size === before.ids.size && more === before.more ? before : { ids, more };
-        });
+        count(more(counted.current, news, dropped));
       }),
-    [client],
+    [client, count],
   );
 
-  return { fresh: fresh.ids.size, more: fresh.more, reset: () => setFresh({ ids: new Set(), more: false }) };
+  return { fresh: fresh.ids.size, more: fresh.more, reset: () => count(NONE) };
+}
+
+/** The same one if nothing is to be added. */
+function more(before: Fresh, news: readonly string[], dropped: number): Fresh {
+  const added = news.filter((id) => !before.ids.has(id)).slice(0, MAX_NEW - before.ids.size);
+  const ids = added.length > 0 ? new Set([...before.ids, ...added]) : before.ids;
+  const more = before.more || ids.size >= MAX_NEW || (dropped > 0 && ids.size > 0);
+  return ids === before.ids && more === before.more ? before : { ids, more };
 }
 
 function unseen(changed: readonly TimerSummary[], held: ReadonlySet<string>, filter: Filter): string[] {
