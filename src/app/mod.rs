@@ -74,6 +74,7 @@ pub struct App {
     api: JoinHandle<()>,
     refresher: JoinHandle<()>,
     pauser: JoinHandle<()>,
+    sum_up: JoinHandle<()>,
     nodes: Option<Nodes>,
     hearing: Option<Hearing>,
     telling: Option<Telling>,
@@ -159,6 +160,7 @@ impl App {
         let catalog = Catalog::load(store.clone(), host).await.context("the catalogue of types cannot be loaded")?;
         let refresher = refresh(catalog.clone(), &store);
         let pauser = refresh_at_once(catalog.clone(), &store);
+        let sum_up = tokio::spawn(telemetry::sum_up_metrics(metrics.clone()));
 
         let stats = Stats::start(store.clone(), Arc::clone(&clock));
         let fires = config.dispatch.fire;
@@ -247,6 +249,7 @@ impl App {
             api,
             refresher,
             pauser,
+            sum_up,
             nodes: place.nodes,
             hearing,
             telling,
@@ -297,6 +300,7 @@ impl App {
         }
         self.refresher.abort();
         self.pauser.abort();
+        self.sum_up.abort();
         self.store.close().await;
         tracing::info!("the node has stopped");
     }

@@ -1,6 +1,6 @@
 //! The metrics: their names, what they mean, and their buckets.
 
-use std::sync::OnceLock;
+use std::{sync::OnceLock, time::Duration};
 
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
@@ -71,6 +71,17 @@ const HISTOGRAMS: &[(&str, &str, &[f64])] = &[
     ("lapse_store_batch_size", "Writes in one transaction", COUNTS),
     ("lapse_http_request_seconds", "One call of the API", WORK),
 ];
+
+/// How often what was recorded is summed up: until then each sample is kept by itself.
+const SUM_UP_EVERY: Duration = Duration::from_secs(2);
+
+/// Sums up what is recorded, whether or not anybody asks for it; without, memory would grow with each sample.
+pub async fn sum_up_metrics(metrics: PrometheusHandle) {
+    loop {
+        tokio::time::sleep(SUM_UP_EVERY).await;
+        metrics.run_upkeep();
+    }
+}
 
 /// Starts the metrics; what comes back renders them. A second call gives the same: tests start many nodes in a process.
 pub fn init_metrics() -> PrometheusHandle {

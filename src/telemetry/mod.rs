@@ -5,5 +5,5 @@ mod measures;
 
 pub use self::{
     logs::{FilterError, init_logs},
-    measures::init_metrics,
+    measures::{init_metrics, sum_up_metrics},
 };

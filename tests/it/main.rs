@@ -17,6 +17,8 @@ mod engine;
 mod faults;
 mod house;
 mod plugins;
+mod schema;
 mod sql;
 mod store;
 mod support;
+mod telemetry;
