@@ -6,18 +6,24 @@
 //! A snapshot is read without waiting. It is made anew when the store says that the catalogue changed; a revision shows
 //! up in it only once its plugin is compiled, and until then the one before serves on.
 
+mod names;
 mod pauses;
 mod revoked;
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
 use parking_lot::RwLock;
 use serde_json::Value;
 use tokio::sync::Mutex;
 
+pub use self::names::{MAX_KINDS, Names};
 use crate::{
     costs::Costs,
     domain::{
@@ -43,6 +49,10 @@ pub enum Error {
     Schema { digest: Digest, why: String },
 }
 
+/// Waits until a revision that could not be loaded is tried again: the first, and up to the last, doubled each time.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+const LAST_WAIT: Duration = Duration::from_mins(1);
+
 /// A revision that can run.
 pub struct Ready {
     pub revision: Revision,
@@ -57,6 +67,8 @@ pub struct TypeEntry {
     pub revisions: BTreeMap<i64, Revision>,
     /// The revision that serves now.
     pub active: Arc<Ready>,
+    /// The names that its plugins have made up since this node started.
+    pub names: Arc<Names>,
     /// What each revision's payload schema is known by, as far as its plugin is still there.
     schemas: BTreeMap<i64, Digest>,
 }
@@ -153,8 +165,27 @@ struct Inner {
     revoked: revoked::Taken,
     /// The catalogue's version that these are of; none before the first reading.
     at_once: Mutex<Option<i64>>,
+    /// The same, to be looked at without waiting.
+    version: AtomicI64,
     compiled: Mutex<HashMap<Digest, Arc<Compiled>>>,
-    refreshing: Mutex<()>,
+    refreshing: Mutex<Incomplete>,
+}
+
+/// Whether the snapshot lacks a revision that could not be loaded, and when that is tried again.
+#[derive(Default)]
+struct Incomplete {
+    again: Option<(Instant, Duration)>,
+}
+
+impl Incomplete {
+    fn waits(&self) -> bool {
+        self.again.is_none_or(|(at, _)| Instant::now() < at)
+    }
+
+    fn record(&mut self, complete: bool) {
+        let wait = self.again.map_or(FIRST_WAIT, |(_, wait)| LAST_WAIT.min(wait * 2));
+        self.again = (!complete).then(|| (Instant::now() + wait, wait));
+    }
 }
 
 impl Catalog {
@@ -168,6 +199,7 @@ impl Catalog {
             pauses: pauses::Held::default(),
             revoked: revoked::Taken::default(),
             at_once: Mutex::default(),
+            version: AtomicI64::new(-1),
             compiled: Mutex::default(),
             refreshing: Mutex::default(),
         };
@@ -192,11 +224,14 @@ impl Catalog {
     /// Takes in what has changed. A type whose new revision cannot be loaded keeps the one it had.
     pub async fn refresh(&self) -> Result<(), Error> {
         self.refresh_at_once().await?;
-        let _one_at_a_time = self.inner.refreshing.lock().await;
+        // One at a time.
+        let mut incomplete = self.inner.refreshing.lock().await;
         let before = self.snapshot();
-        if before.catalogue.version == self.inner.store.read().catalogue_version().await? && !before.by_id.is_empty() {
+        let same = before.catalogue.version == self.inner.store.read().catalogue_version().await?;
+        if same && !before.catalogue.namespaces.is_empty() && incomplete.waits() {
             return Ok(());
         }
+        let mut complete = true;
         let catalogue = self.inner.store.read().catalogue().await?;
         let mut next = Snapshot::default();
         for plugin in &catalogue.plugins {
@@ -219,7 +254,8 @@ impl Catalog {
                 (_, Some(revision)) => match self.ready(row, revision, &catalogue).await {
                     Ok(ready) => ready,
                     Err(error) => {
-                        tracing::error!(lapse.r#type = %row.name, revision = revision.number, %error, "a revision cannot be loaded; the one before serves on");
+                        complete = false;
+                        tracing::error!(lapse.r#type = %row.name, revision = revision.number, %error, "a revision cannot be loaded; the one before serves on, and it is tried again");
                         match old {
                             Some(old) => Arc::clone(&old.active),
                             None => continue,
@@ -229,11 +265,13 @@ impl Catalog {
                 (_, None) => continue,
             };
             let schemas = revisions.values().filter_map(|r| Some((r.number, *next.schemas.get(&r.digest)?))).collect();
-            let entry = Arc::new(TypeEntry { row: row.clone(), revisions, active, schemas });
+            let names = old.map(|old| Arc::clone(&old.names)).unwrap_or_default();
+            let entry = Arc::new(TypeEntry { row: row.clone(), revisions, active, names, schemas });
             next.by_id.insert(row.id, Arc::clone(&entry));
             next.by_name.insert((row.namespace_id, row.name.as_str().to_owned()), entry);
         }
         next.catalogue = catalogue;
+        incomplete.record(complete);
         *self.inner.snapshot.write() = Arc::new(next);
         Ok(())
     }
@@ -253,7 +291,13 @@ impl Catalog {
         self.inner.pauses.set(store.pauses().await?);
         self.inner.revoked.set(store.revoked().await?);
         *read_at = Some(version);
+        self.inner.version.store(version, Ordering::Release);
         Ok(())
+    }
+
+    /// The version of the catalogue that this node has seen, whether or not its plugins are compiled yet.
+    pub fn version_seen(&self) -> i64 {
+        self.inner.version.load(Ordering::Acquire)
     }
 
     /// A revision of a type, ready to run, whether or not it is the active one.
@@ -287,15 +331,15 @@ impl Catalog {
         }))
     }
 
-    /// Each digest is compiled once, and never on a thread that dispatches.
+    /// Each digest is compiled once, or twice where it is asked for twice at the same time, and never on a thread that
+    /// dispatches. One that compiles keeps nobody from those that are.
     async fn compiled(
         &self,
         namespace: NamespaceId,
         digest: Digest,
         catalogue: &Catalogue,
     ) -> Result<Arc<Compiled>, Error> {
-        let mut all = self.inner.compiled.lock().await;
-        if let Some(compiled) = all.get(&digest) {
+        if let Some(compiled) = self.inner.compiled.lock().await.get(&digest) {
             return Ok(Arc::clone(compiled));
         }
         let row = catalogue.plugins.iter().find(|p| p.digest == digest).ok_or(Error::Missing(digest))?;
@@ -304,8 +348,8 @@ impl Catalog {
         let plugin = self.inner.host.load(digest, bytes.into()).await.map_err(|why| Error::Plugin { digest, why })?;
         let compiled =
             Arc::new(Compiled { plugin, manifest: Arc::new(row.manifest.clone()), schema: Arc::new(schema) });
-        all.insert(digest, Arc::clone(&compiled));
-        Ok(compiled)
+        let mut all = self.inner.compiled.lock().await;
+        Ok(Arc::clone(all.entry(digest).or_insert(compiled)))
     }
 }
 

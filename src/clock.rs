@@ -148,6 +148,17 @@ pub async fn nap(clock: &dyn Clock, at: Timestamp) {
     let _looked_again = tokio::time::timeout(LONGEST_NAP, clock.sleep_until(at)).await;
 }
 
+/// How long before the end of a lease what runs under it is broken off.
+const LEASE_MARGIN: DurationMs = DurationMs::from_millis(500);
+
+/// Returns shortly before a lease ends: whatever runs under it must have ended when another takes over.
+pub async fn lease_nearly_ends(clock: &dyn Clock, lease_until: Option<Timestamp>) {
+    match lease_until {
+        Some(until) => clock.sleep_until(until.saturating_sub(LEASE_MARGIN)).await,
+        None => std::future::pending().await,
+    }
+}
+
 /// The longest that [`nap`] takes, by the monotonic clock.
 const LONGEST_NAP: Duration = Duration::from_millis(500);
 

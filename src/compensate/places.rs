@@ -1,6 +1,6 @@
 //! The places of each lane: how many run, and which lanes have something to claim. A lane whose runs hang has fewer.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use parking_lot::Mutex;
 
@@ -13,6 +13,8 @@ use crate::domain::{
 /// Lanes without work whose runs have hung of late and that are remembered; more are as wide as ever when they are next
 /// used.
 const MAX_SUSPECTS: usize = 1_000;
+/// The places of a type, over all its kinds, in lanes' full widths: a type of many kinds leaves room for the others.
+const LANES_OF_A_TYPE: usize = 8;
 
 /// Compensations of one kind of one type.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -23,8 +25,8 @@ pub(super) struct Lane {
 
 struct Use {
     running: usize,
-    /// A claim is under way: one at a time in a lane.
-    claiming: bool,
+    /// The places for which a claim is under way, if one is: one at a time in a lane.
+    claiming: Option<usize>,
     /// There may be something to claim.
     woken: bool,
     /// How many may run.
@@ -33,11 +35,11 @@ struct Use {
 
 impl Use {
     fn new(places: usize) -> Self {
-        Self { running: 0, claiming: false, woken: false, width: Width::new(places) }
+        Self { running: 0, claiming: None, woken: false, width: Width::new(places) }
     }
 
     fn is_idle(&self) -> bool {
-        self.running == 0 && !self.claiming && !self.woken
+        self.running == 0 && self.claiming.is_none() && !self.woken
     }
 }
 
@@ -45,6 +47,8 @@ impl Use {
 struct State {
     /// Only lanes that are in use: bounded by what runs and by what the store names as due.
     lanes: HashMap<Lane, Use>,
+    /// Types whose places are all taken, and that have lanes with something to claim.
+    full: HashSet<TypeId>,
     /// The earliest instant at which a lane is to be looked for.
     next: Option<Timestamp>,
 }
@@ -92,14 +96,27 @@ impl Places {
     /// The lanes for which a claim is to be made now, and for how many: each is then being claimed for.
     pub fn to_claim(&self) -> Vec<(Lane, usize)> {
         let mut state = self.state.lock();
+        let state = &mut *state;
+        let mut taken = HashMap::<TypeId, usize>::new();
+        for (lane, used) in &state.lanes {
+            *taken.entry(lane.type_id).or_default() += used.running + used.claiming.unwrap_or(0);
+        }
         let mut claims = Vec::new();
         for (lane, used) in &mut state.lanes {
-            let free = used.width.now().saturating_sub(used.running);
-            if used.woken && !used.claiming && free > 0 {
-                used.woken = false;
-                used.claiming = true;
-                claims.push((lane.clone(), free));
+            let own = used.width.now().saturating_sub(used.running);
+            if !used.woken || used.claiming.is_some() || own == 0 {
+                continue;
             }
+            let taken = taken.entry(lane.type_id).or_default();
+            let free = own.min((self.each * LANES_OF_A_TYPE).saturating_sub(*taken));
+            if free == 0 {
+                state.full.insert(lane.type_id);
+                continue;
+            }
+            *taken += free;
+            used.woken = false;
+            used.claiming = Some(free);
+            claims.push((lane.clone(), free));
         }
         let mut suspects = 0;
         state.lanes.retain(|_, used| {
@@ -114,7 +131,7 @@ impl Places {
     pub fn claimed(&self, lane: &Lane, runs: usize, more: bool) {
         let mut state = self.state.lock();
         let used = state.lanes.entry(lane.clone()).or_insert_with(|| Use::new(self.each));
-        used.claiming = false;
+        used.claiming = None;
         used.running += runs;
         used.woken |= more;
     }
@@ -126,6 +143,8 @@ impl Places {
         let Some(used) = state.lanes.get_mut(lane) else { return (false, None) };
         used.running -= 1;
         let changed = hung.is_some_and(|hung| used.width.record(hung));
-        (used.woken && !used.claiming, changed.then(|| used.width.now()))
+        let told = (used.woken && used.claiming.is_none(), changed.then(|| used.width.now()));
+        let another = state.full.remove(&lane.type_id);
+        (told.0 || another, told.1)
     }
 }

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::Engine;
 use crate::{
-    clock::nap,
+    clock::{lease_nearly_ends, nap},
     domain::{
         backoff::RetryPolicy,
         compensation::{Compensation, CompensationState, RunResult},
@@ -18,7 +18,7 @@ use crate::{
         plugin::Export,
         time::{DurationMs, Timestamp},
     },
-    plugin::{LogLine, Run},
+    plugin::{Cost, LogLine, Run},
     store::{Error, op::FinishCompensation},
 };
 
@@ -40,6 +40,21 @@ const MAX_DENIED: usize = 20;
 impl Engine {
     /// Says whether the run hung; nothing where there was none, or where it was put off.
     pub(super) async fn run(self: &Arc<Self>, compensation: Compensation) -> Option<bool> {
+        let snapshot = self.catalog.snapshot();
+        let entry = snapshot.by_id(compensation.type_id);
+        let (namespace, timer_type) =
+            entry.map(|e| (e.row.namespace.to_string(), e.row.name.to_string())).unwrap_or_default();
+        let labels = [("namespace", namespace), ("type", timer_type), ("kind", compensation.kind.to_string())];
+        if tries(&compensation) > self.config.attempts {
+            // A run that fails uses its last try up by its report. These never reported.
+            let message = "no try is left: the last run took its node down or outlasted its lease";
+            let failure = Failure::new(FailureClass::Poison, "tries_used_up", message);
+            let result = RunResult::Dead { failure };
+            if self.finish(&compensation, result.clone(), json!({})).await {
+                tell(&compensation, &labels, &result);
+            }
+            return None;
+        }
         let ready = match self.catalog.revision(compensation.type_id, compensation.revision).await {
             Ok(ready) => ready,
             Err(error) => {
@@ -55,11 +70,7 @@ impl Engine {
                 return None;
             }
         };
-        let snapshot = self.catalog.snapshot();
-        let (namespace, timer_type) = snapshot
-            .by_id(compensation.type_id)
-            .map(|e| (e.row.namespace.to_string(), e.row.name.to_string()))
-            .unwrap_or_default();
+        let [(_, namespace), (_, timer_type), _] = labels.clone();
         let task = CompensationTask {
             id: compensation.id,
             timer_id: compensation.timer_id,
@@ -76,6 +87,8 @@ impl Engine {
         let started = Instant::now();
         let run = tokio::select! {
             run = ready.plugin.compensate(&task, &ready.rights) => run,
+            // Its successor starts when the lease ends: none of its effects may come after that.
+            () = lease_nearly_ends(&*self.clock, compensation.run_at) => broken_off(),
             () = self.break_off.cancelled() => {
                 let failure = Failure::new(FailureClass::Transient, "node_stopped", "its node stopped during the run");
                 let result = RunResult::Retry { failure, at: self.clock.now(), counts: false };
@@ -89,15 +102,15 @@ impl Engine {
             Err(failure) => Some(failure.code == TIMEOUT || (failure.class.is_retryable() && took >= HUNG)),
             Ok(_) => Some(false),
         };
-        histogram!("lapse_compensation_process_seconds", &labels(&task)).record(took.as_secs_f64());
-        if let Some(entry) = snapshot.by_id(compensation.type_id) {
+        histogram!("lapse_compensation_process_seconds", &labels).record(took.as_secs_f64());
+        if let Some(entry) = entry {
             self.catalog.costs().record(&entry.row, compensation.revision, Export::Compensate, &run.cost);
-        }
-        for step in &run.counters {
-            let of = [("namespace", task.namespace.clone()), ("type", task.timer_type.clone())];
-            let [namespace, timer_type] = of;
-            counter!("lapse_plugin_counter_total", &[namespace, timer_type, ("name", step.name.to_string())])
-                .increment(step.value);
+            for step in &run.counters {
+                let of = [("namespace", task.namespace.clone()), ("type", task.timer_type.clone())];
+                let [namespace, timer_type] = of;
+                let name = ("name", entry.names.counter(&step.name).to_owned());
+                counter!("lapse_plugin_counter_total", &[namespace, timer_type, name]).increment(step.value);
+            }
         }
         let detail = detail(&compensation, &run);
         let policy = RetryPolicy { attempts: self.config.attempts, initial: self.config.initial, max: self.config.max };
@@ -107,7 +120,7 @@ impl Engine {
             (answer, _) => outcome(&compensation, answer, &policy, self.clock.now()),
         };
         if self.finish(&compensation, result.clone(), detail).await {
-            tell(&compensation, &task, &result);
+            tell(&compensation, &labels, &result);
         }
         hung
     }
@@ -155,6 +168,19 @@ impl Engine {
     }
 }
 
+/// In the place of an answer that did not come within the lease.
+fn broken_off() -> Run<Option<String>> {
+    let failure = Failure::new(FailureClass::Transient, TIMEOUT, "the run was broken off before its lease ended");
+    Run {
+        result: Err(failure),
+        logs: Vec::new(),
+        denied: Vec::new(),
+        counters: Vec::new(),
+        cost: Cost::default(),
+        deferred: None,
+    }
+}
+
 /// What a run's answer leads to. Attempts count since the last redrive.
 fn outcome(
     compensation: &Compensation,
@@ -166,7 +192,7 @@ fn outcome(
         Ok(result) => return RunResult::Done { result, skipped: None },
         Err(failure) => failure,
     };
-    let tries = (compensation.attempt + 1).saturating_sub(compensation.first_attempt).max(1);
+    let tries = tries(compensation);
     match failure.class {
         FailureClass::Conflict => RunResult::Done { result: None, skipped: Some(failure) },
         class if class.is_retryable() && !policy.is_exhausted(tries) => {
@@ -178,8 +204,9 @@ fn outcome(
     }
 }
 
-fn labels(task: &CompensationTask) -> [(&'static str, String); 3] {
-    [("namespace", task.namespace.clone()), ("type", task.timer_type.clone()), ("kind", task.kind.clone())]
+/// Which try this is since the last redrive, from 1.
+fn tries(compensation: &Compensation) -> u32 {
+    (compensation.attempt + 1).saturating_sub(compensation.first_attempt).max(1)
 }
 
 /// A line of the log about a run, with what every such line says first.
@@ -193,40 +220,39 @@ macro_rules! log {
     };
 }
 
-fn tell(compensation: &Compensation, task: &CompensationTask, result: &RunResult) {
-    let labels = labels(task);
+fn tell(compensation: &Compensation, labels: &[(&'static str, String); 3], result: &RunResult) {
     let class = |failure: &Failure| failure.class.as_str();
     match result {
         RunResult::Done { skipped, .. } => {
-            counter!("lapse_compensation_done_total", &labels).increment(1);
+            counter!("lapse_compensation_done_total", labels).increment(1);
             if skipped.is_some() {
-                counter!("lapse_compensation_skipped_total", &labels).increment(1);
+                counter!("lapse_compensation_skipped_total", labels).increment(1);
             }
             log!(debug, compensation, error_class = skipped.as_ref().map(class), "a compensation is done");
         }
         RunResult::Retry { failure, at, counts: false } => {
-            counter!("lapse_compensation_deferred_total", &labels).increment(1);
+            counter!("lapse_compensation_deferred_total", labels).increment(1);
             log!(
                 debug, compensation, error_class = class(failure), error.code = failure.code, next_at = %at,
                 "a compensation waits for its downstream"
             );
         }
         RunResult::Retry { failure, at, .. } => {
-            counter!("lapse_compensation_retry_total", &labels).increment(1);
+            counter!("lapse_compensation_retry_total", labels).increment(1);
             log!(
                 info, compensation, error_class = class(failure), error.code = failure.code, next_at = %at,
                 "a compensation has failed, and is tried again"
             );
         }
         RunResult::Dead { failure } => {
-            counter!("lapse_compensation_dead_total", &labels).increment(1);
+            counter!("lapse_compensation_dead_total", labels).increment(1);
             log!(
                 error,
                 compensation,
                 error_class = class(failure),
                 error.code = failure.code,
                 error.message = failure.message,
-                timer_type = task.timer_type,
+                timer_type = labels[1].1,
                 alert = true,
                 "a compensation is dead: a person must redrive it"
             );

@@ -155,7 +155,7 @@ impl Engine {
                 self.store.settle(Settlement {
                     id: *id,
                     version: *version,
-                    settle: Settle::Release { at, reason: reason.to_owned() },
+                    settle: Settle::Release { at, reason: reason.to_owned(), ran: false },
                     trigger: Trigger::Backlog,
                     digest: None,
                     actor: "engine".to_owned(),

@@ -147,8 +147,11 @@ impl Meter {
         }
         for step in &decided.settlement.counters {
             let [namespace, name] = labels.clone();
-            counter!("lapse_plugin_counter_total", &[namespace, name, ("name", step.name.to_string())])
-                .increment(step.value);
+            counter!(
+                "lapse_plugin_counter_total",
+                &[namespace, name, ("name", job.entry.names.counter(&step.name).to_owned())]
+            )
+            .increment(step.value);
         }
         let lateness_ms = lateness.map(DurationMs::as_millis);
         if timer.state == State::Failed {

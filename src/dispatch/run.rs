@@ -8,6 +8,7 @@ use super::{
     meter::{Left, Meter},
 };
 use crate::{
+    clock::lease_nearly_ends,
     domain::{
         decision::{Decision, Expiry, Failure, FailureClass},
         id::TypeId,
@@ -22,7 +23,7 @@ use crate::{
     },
 };
 
-pub(super) use super::settle::Decided;
+pub(super) use super::settle::{Decided, TIMEOUT};
 
 /// What `on-expire` is given: a fixed function of the job and the time.
 pub(super) fn expiry(job: &Job, fired_at: Timestamp) -> Expiry {
@@ -45,9 +46,13 @@ pub(super) fn expiry(job: &Job, fired_at: Timestamp) -> Expiry {
 
 /// In the place of an answer, where the host itself broke.
 pub(super) fn host_fault() -> Run<Decision> {
-    let failure = Failure::new(FailureClass::Transient, "host_fault", "the plugin host broke off the call");
+    no_answer("host_fault", "the plugin host broke off the call")
+}
+
+/// In the place of an answer that did not come.
+fn no_answer(code: &str, message: &str) -> Run<Decision> {
     Run {
-        result: Err(failure),
+        result: Err(Failure::new(FailureClass::Transient, code, message)),
         logs: Vec::new(),
         denied: Vec::new(),
         counters: Vec::new(),
@@ -109,6 +114,10 @@ impl Engine {
         let started = Instant::now();
         let run = tokio::select! {
             run = job.ready.plugin.decide_with_effects(&expiry, &job.ready.rights) => run,
+            // Another node takes the timer over when the lease ends: none of its effects may come after that.
+            () = lease_nearly_ends(&*self.clock, job.timer.run_at) => {
+                no_answer(TIMEOUT, "the call was broken off before its lease ended")
+            }
             () = self.break_off.cancelled() => {
                 tracing::info!(timer_id = %job.timer.id, timer_key = %job.timer.key, "a call is broken off by the stop, and its lease given up");
                 let lease = vec![(job.timer.id, job.timer.version)];

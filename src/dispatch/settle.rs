@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::lane::Job;
 use crate::{
-    catalog::{Snapshot, check_payload},
+    catalog::{MAX_KINDS, Snapshot, check_payload},
     domain::{
         backoff::RetryPolicy,
         decision::{
@@ -29,7 +29,7 @@ const MAX_LOG_BYTES: usize = 8 * 1024;
 /// Refused host calls that are kept with the audit event.
 const MAX_DENIED: usize = 20;
 /// The code of a call that ran into one of its time limits.
-const TIMEOUT: &str = "timeout";
+pub(super) const TIMEOUT: &str = "timeout";
 
 /// What a call has come to.
 pub(super) struct Decided {
@@ -60,7 +60,7 @@ impl Decided {
             },
             Err(failure) => {
                 let settle = match deferred {
-                    Some(deferred) => Settle::Release { at: deferred.until, reason: failure.code.clone() },
+                    Some(deferred) => Settle::Release { at: deferred.until, reason: failure.code.clone(), ran: true },
                     None => after_failure(failure.clone(), job.timer.attempt, &policy, now),
                 };
                 (settle, Effects::default(), Vec::new(), Some(failure))
@@ -204,6 +204,14 @@ fn check(job: &Job, effects: &Effects, snapshot: &Snapshot, now: Timestamp) -> R
         );
         return Err(permanent("compensation_too_large", message));
     }
+    if let Some(new) = effects.compensations.iter().find(|c| !job.entry.names.admit_kind(&c.kind)) {
+        let message = format!(
+            "a type has at most {MAX_KINDS} kinds of compensations, and {} would be one more: a kind names what is done; \
+             ids belong into the payload",
+            new.kind
+        );
+        return Err(permanent("too_many_kinds", message));
+    }
     effects.follow_ups.iter().map(|spec| follow_up(job, spec, snapshot, now)).collect()
 }
 
@@ -214,7 +222,13 @@ fn follow_up(job: &Job, spec: &FollowUpSpec, snapshot: &Snapshot, now: Timestamp
         return Err(permanent("follow_up_too_deep", message));
     }
     let name = &spec.timer_type;
-    let Some(entry) = snapshot.by_name(job.entry.row.namespace_id, name.as_str()) else {
+    let namespace_id = job.entry.row.namespace_id;
+    let Some(entry) = snapshot.by_name(namespace_id, name.as_str()) else {
+        let mut rows = snapshot.catalogue.types.iter();
+        if rows.any(|row| row.namespace_id == namespace_id && row.name == *name) {
+            let message = format!("the plugin of the type {name} is not loaded on this node yet");
+            return Err(Failure::new(FailureClass::Transient, "follow_up_type_not_loaded", message));
+        }
         return Err(permanent("follow_up_unknown_type", format!("there is no type {name} in this namespace")));
     };
     if spec.payload.len() > MAX_PAYLOAD_BYTES {

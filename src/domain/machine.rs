@@ -63,10 +63,12 @@ pub enum Settle {
     Fail {
         failure: Failure,
     },
-    /// A node gives up its claim undecided, and no attempt is burnt: it stops, or cannot load the plugin.
+    /// A node gives up its claim undecided, and no attempt is burnt: it stops, or a downstream is away.
     Release {
         at: Timestamp,
         reason: String,
+        /// The plugin came to its end, so the node outlived it.
+        ran: bool,
     },
 }
 
@@ -113,12 +115,22 @@ pub fn step(timer: &Timer, command: &Command, now: Timestamp) -> Result<Change, 
             only_from(timer, State::Scheduled)?;
             let due_at = due.resolve(now).map_err(|_| Refusal::OutOfRange)?;
             let detail = json!({ "due_at_before": timer.due_at, "due_at": due_at });
-            Ok(Change { due_at, manual: false, ..scheduled(timer, due_at.max(now), EventKind::Rescheduled, detail) })
+            Ok(Change {
+                due_at,
+                manual: false,
+                lapses: 0,
+                ..scheduled(timer, due_at.max(now), EventKind::Rescheduled, detail)
+            })
         }
         Command::Fire => {
             only_from(timer, State::Scheduled)?;
             let detail = json!({ "due_at_before": timer.due_at });
-            Ok(Change { due_at: now, manual: true, ..scheduled(timer, now, EventKind::FireRequested, detail) })
+            Ok(Change {
+                due_at: now,
+                manual: true,
+                lapses: 0,
+                ..scheduled(timer, now, EventKind::FireRequested, detail)
+            })
         }
         Command::Retry => {
             only_from(timer, State::Failed)?;
@@ -213,9 +225,10 @@ fn settle_step(timer: &Timer, settle: &Settle, now: Timestamp) -> Result<Change,
             Change { attempt, lapses: 0, ..scheduled(timer, (*at).max(now), EventKind::RetryScheduled, detail) }
         }
         Settle::Fail { failure } => failed(timer, now, failure),
-        Settle::Release { at, reason } => {
+        Settle::Release { at, reason, ran } => {
             let detail = json!({ "reason": reason, "run_at": at, "released": true });
-            scheduled(timer, (*at).max(now), EventKind::RetryScheduled, detail)
+            let lapses = if *ran { 0 } else { timer.lapses };
+            Change { lapses, ..scheduled(timer, (*at).max(now), EventKind::RetryScheduled, detail) }
         }
     })
 }

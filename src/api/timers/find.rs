@@ -123,7 +123,10 @@ pub async fn list_timers(
         Some(None) => return Err(Error::at(Code::Malformed, "?label", "a label is given as name=value")),
     };
     let types = api.type_ids(caller.namespace_id, filter.r#type.as_deref());
-    if types.is_empty() {
+    // What no timer can have, none has.
+    let impossible = filter.key.as_ref().is_some_and(|key| key.parse::<TimerKey>().is_err())
+        || label.as_ref().is_some_and(|(name, value)| name.contains('\0') || value.contains('\0'));
+    if types.is_empty() || impossible {
         return Ok(Json(TimerPage { items: Vec::new(), next_cursor: None }));
     }
     let mut query = TimerQuery {

@@ -36,6 +36,8 @@ async fn timers_are_filtered_and_newest_due_comes_first() {
         ("state=cancelled", &["b"]),
         ("key=a", &["a"]),
         ("key=a&type=other", &[]),
+        ("key=a%00", &[]),
+        ("label=a%00=b", &[]),
         ("label=shop%3Dmain", &["c", "a", "d"]),
         ("label=shop=side", &["b"]),
         ("label=shop%3D", &[]),

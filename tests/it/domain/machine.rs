@@ -74,7 +74,7 @@ fn settle() -> impl Strategy<Value = Settle> {
         Just(Settle::Close { result: Some("{\"a\":1}".into()) }),
         Just(Settle::Skip { reason: "paid".into(), failure: None }),
         moment.clone().prop_map(move |ms| Settle::Retry { at: at(NOON + ms), reason: "busy".into(), failure: None }),
-        moment.prop_map(|ms| Settle::Release { at: at(NOON + ms), reason: "stop".into() }),
+        (moment, any::<bool>()).prop_map(|(ms, ran)| Settle::Release { at: at(NOON + ms), reason: "stop".into(), ran }),
         Just(Settle::Fail { failure: failure() }),
     ]
 }
@@ -221,4 +221,16 @@ fn the_fifth_lapse_in_a_row_is_poison() {
     // A decision in between starts the count anew.
     let retry = Command::Settle(Settle::Retry { at: at(now), reason: "again".into(), failure: None });
     assert_eq!(step(&timer, &retry, at(now)).unwrap().lapses, 0);
+}
+
+#[test]
+fn lapses_count_only_in_a_row() {
+    let lapsed = Timer { state: State::Firing, run_at: Some(at(NOON)), lapses: 2, ..registered(0) };
+    let after = |command: &Command, timer: &Timer| step(timer, command, at(NOON + 1)).unwrap().lapses;
+    let release = |ran| Command::Settle(Settle::Release { at: at(NOON), reason: "away".into(), ran });
+    assert_eq!(after(&release(true), &lapsed), 0, "the node outlived it");
+    assert_eq!(after(&release(false), &lapsed), 2, "it was not run");
+    let waiting = Timer { state: State::Scheduled, ..lapsed };
+    assert_eq!(after(&Command::Fire, &waiting), 0);
+    assert_eq!(after(&Command::Reschedule(Due::At(at(NOON + 5))), &waiting), 0);
 }

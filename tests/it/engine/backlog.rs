@@ -10,9 +10,8 @@ use lapse::{
         timer::{State, Trigger},
     },
 };
-use tokio::sync::Semaphore;
 
-use super::rig::{Rig, Script, Setup, TypeSpec, at, close_with, eventually, ms, skip};
+use super::rig::{Rig, Script, Setup, Stuck, TypeSpec, a_moment, at, close, close_with, eventually, ms, skip};
 
 const EFFECTS: &[&str] = &["on-expire:http:127.0.0.1"];
 
@@ -97,13 +96,13 @@ async fn a_lapsed_lease_is_taken_over_and_the_first_run_changes_nothing() {
     let mut setup = Setup::default();
     setup.config.dispatch.lease = ms(10_000);
     let mut rig = Rig::new(setup).await;
-    let gate = Arc::new(Semaphore::new(0));
-    let held = Arc::clone(&gate);
+    let stuck = Arc::new(Stuck::default());
+    let held = Arc::clone(&stuck);
     let script = Script::closing().with_effects(move |expiry| {
-        let gate = Arc::clone(&held);
+        let stuck = Arc::clone(&held);
         Box::pin(async move {
             if expiry.attempt == 1 {
-                let _passed = gate.acquire().await;
+                stuck.hold();
                 return Ok(close_with(&["first"]));
             }
             Ok(skip("second"))
@@ -120,7 +119,7 @@ async fn a_lapsed_lease_is_taken_over_and_the_first_run_changes_nothing() {
     assert_eq!(rig.calls().len(), 1, "the lease is another's until it lapses");
     rig.pass(1000, 500).await;
     rig.reaches(timer.id, State::Skipped).await;
-    gate.add_permits(1);
+    stuck.free();
     super::rig::a_moment().await;
     rig.quiet().await;
     let timer = rig.timer(timer.id).await;
@@ -135,7 +134,15 @@ async fn a_timer_that_takes_its_node_down_five_times_is_set_aside() {
     let mut setup = Setup::default();
     setup.config.dispatch.lease = ms(1000);
     let mut rig = Rig::new(setup).await;
-    let script = Script::closing().with_effects(|_| Box::pin(std::future::pending()));
+    let stuck = Arc::new(Stuck::default());
+    let held = Arc::clone(&stuck);
+    let script = Script::closing().with_effects(move |_| {
+        let stuck = Arc::clone(&held);
+        Box::pin(async move {
+            stuck.hold();
+            Ok(close())
+        })
+    });
     let type_id = rig.put_type("plain", TypeSpec { grants: EFFECTS, ..script.into() }).await;
     let timer = rig.register(type_id, "k", at(100)).await;
     rig.clock.advance(ms(100));
@@ -149,5 +156,32 @@ async fn a_timer_that_takes_its_node_down_five_times_is_set_aside() {
     assert_eq!(rig.calls().len(), 5);
     let outcome: serde_json::Value = serde_json::from_str(timer.outcome.as_deref().unwrap()).unwrap();
     assert_eq!(outcome["failure"]["class"], "poison");
+    stuck.free();
     assert!(timer.run_at.is_none() && rig.clock.now() > timer.due_at);
+}
+
+/// Another node takes it over at its lease's end: none of a run's effects may come after that.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_is_broken_off_before_its_lease_ends() {
+    let mut setup = Setup::default();
+    setup.config.dispatch.lease = ms(10_000);
+    let mut rig = Rig::new(setup).await;
+    let script = Script::closing().with_effects(|expiry| {
+        Box::pin(async move { if expiry.attempt == 1 { std::future::pending().await } else { Ok(skip("second")) } })
+    });
+    let type_id = rig.put_type("plain", TypeSpec { grants: EFFECTS, ..script.into() }).await;
+    let timer = rig.register(type_id, "k", at(100)).await;
+    rig.clock.advance(ms(100));
+    rig.reaches(timer.id, State::Firing).await;
+    eventually("its run", || async { rig.calls().len() == 1 }).await;
+    rig.clock.advance(ms(9_000));
+    a_moment().await;
+    assert_eq!(rig.timer(timer.id).await.state, State::Firing, "it has some of its lease");
+    rig.clock.advance(ms(600));
+    eventually("its end", || async { rig.timer(timer.id).await.state == State::Scheduled }).await;
+    let retry = rig.event(timer.id, EventKind::RetryScheduled).await;
+    assert_eq!(retry.detail["failure"]["code"], "timeout", "{}", retry.detail);
+    assert!(retry.at < at(10_100), "before the lease's end");
+    rig.pass(30_000, 500).await;
+    rig.reaches(timer.id, State::Skipped).await;
 }

@@ -20,7 +20,7 @@ use lapse::{
 };
 use tokio::sync::Semaphore;
 
-use super::rig::{NAMESPACE, Rig, Script, Setup, a_moment, at, close_with, eventually, failure, ms};
+use super::rig::{NAMESPACE, Rig, Script, Setup, Stuck, a_moment, at, close_with, eventually, failure, ms};
 
 async fn fired(rig: &mut Rig, script: Script) -> Timer {
     let type_id = rig.put_type("plain", script).await;
@@ -192,13 +192,13 @@ async fn a_lane_whose_runs_time_out_narrows() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_whose_lease_has_lapsed_cannot_report() {
     let mut rig = Rig::new(setup()).await;
-    let gate = Arc::new(Semaphore::new(0));
-    let (held, runs) = (Arc::clone(&gate), Arc::new(AtomicUsize::new(0)));
+    let stuck = Arc::new(Stuck::default());
+    let (held, runs) = (Arc::clone(&stuck), Arc::new(AtomicUsize::new(0)));
     let script = Script::deciding(|_| Ok(close_with(&["release"]))).compensating(move |_| {
-        let (gate, run) = (Arc::clone(&held), runs.fetch_add(1, Ordering::SeqCst));
+        let (stuck, run) = (Arc::clone(&held), runs.fetch_add(1, Ordering::SeqCst));
         Box::pin(async move {
             if run == 0 {
-                let _passed = gate.acquire().await;
+                stuck.hold();
                 return Err(failure(FailureClass::Permanent, "too late"));
             }
             Ok(Some("2".into()))
@@ -211,9 +211,121 @@ async fn a_run_whose_lease_has_lapsed_cannot_report() {
     assert_eq!(rig.compensate_calls().len(), 1);
     rig.pass(2_000, 500).await;
     reaches(&rig, id, CompensationState::Done).await;
-    gate.add_permits(1);
+    stuck.free();
     eventually("the first run to end", || async { rig.lanes().running() == 0 }).await;
     let done = compensation(&rig, id).await;
     assert_eq!((done.state, done.result.as_deref()), (CompensationState::Done, Some("2")));
     assert_eq!(rig.compensate_calls().len(), 2);
+}
+
+/// Counts a run until it has ended, or is broken off.
+struct Runs(Arc<AtomicUsize>);
+
+impl Drop for Runs {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Its successor starts at its lease's end: none of its effects may come after that.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_is_broken_off_before_its_lease_ends() {
+    let mut rig = Rig::new(setup()).await;
+    let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (counted, seen) = (Arc::clone(&running), Arc::clone(&most));
+    let script = Script::deciding(|_| Ok(close_with(&["release"]))).compensating(move |_| {
+        seen.fetch_max(counted.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        let runs = Runs(Arc::clone(&counted));
+        Box::pin(async move {
+            let _runs = runs;
+            std::future::pending().await
+        })
+    });
+    let timer = fired(&mut rig, script).await;
+    let id = only(&rig, &timer).await;
+    rig.pass(40_000, 500).await;
+    let dead = reaches(&rig, id, CompensationState::Dead).await;
+    assert_eq!((dead.attempt, rig.compensate_calls().len()), (3, 3));
+    assert_eq!(dead.last_error.unwrap().code, "timeout");
+    assert_eq!(most.load(Ordering::SeqCst), 1, "never two at once");
+}
+
+/// Each run that takes its node down uses up a try.
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_that_never_report_end_dead() {
+    let mut rig = Rig::new(setup()).await;
+    let stuck = Arc::new(Stuck::default());
+    let held = Arc::clone(&stuck);
+    let script = Script::deciding(|_| Ok(close_with(&["release"]))).compensating(move |_| {
+        let stuck = Arc::clone(&held);
+        Box::pin(async move {
+            stuck.hold();
+            Ok(None)
+        })
+    });
+    let timer = fired(&mut rig, script).await;
+    let id = only(&rig, &timer).await;
+    for run in 1..=3 {
+        eventually("a run", || async { rig.compensate_calls().len() == run }).await;
+        rig.crash();
+        rig.clock.advance(ms(20_000));
+        rig.start();
+    }
+    let dead = reaches(&rig, id, CompensationState::Dead).await;
+    stuck.free();
+    assert_eq!(rig.compensate_calls().len(), 3);
+    let error = dead.last_error.unwrap();
+    assert_eq!((error.class, error.code.as_str()), (FailureClass::Poison, "tries_used_up"));
+    assert_eq!(rig.event(timer.id, EventKind::CompensationDead).await.detail["failure"]["code"], "tries_used_up");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_type_of_many_kinds_has_places_for_a_few() {
+    let mut setup = setup();
+    setup.config.compensation.concurrency = 2;
+    let mut rig = Rig::new(setup).await;
+    let gate = Arc::new(Semaphore::new(0));
+    let held = Arc::clone(&gate);
+    let kinds: Vec<String> = (0..30).map(|n| format!("kind-{n}")).collect();
+    let script = Script::deciding(move |_| Ok(close_with(&kinds.iter().map(String::as_str).collect::<Vec<_>>())))
+        .compensating(move |_| {
+            let gate = Arc::clone(&held);
+            Box::pin(async move {
+                let _passed = gate.acquire().await;
+                Ok(None)
+            })
+        });
+    fired(&mut rig, script).await;
+    eventually("its places to be taken", || async { rig.lanes().running() == 16 }).await;
+    a_moment().await;
+    assert_eq!((rig.lanes().running(), rig.compensate_calls().len()), (16, 16), "eight lanes' places");
+    gate.add_permits(100);
+    eventually("all to be done", || async { rig.compensate_calls().len() == 30 && rig.lanes().running() == 0 }).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kinds_are_names_and_not_ids() {
+    let mut rig = Rig::new(setup()).await;
+    let script = Script::deciding(|expiry| Ok(close_with(&[&format!("release-{}", expiry.key)])));
+    let type_id = rig.put_type("plain", script).await;
+    let mut timers = Vec::new();
+    for n in 0..102 {
+        timers.push(rig.register(type_id, &format!("k{n}"), at(100 + n)).await);
+    }
+    rig.pass(1_000, 50).await;
+    let mut failed = Vec::new();
+    for timer in &timers {
+        eventually("its outcome", || async {
+            rig.timer(timer.id).await.state.is_final() || rig.timer(timer.id).await.state == State::Failed
+        })
+        .await;
+        let timer = rig.timer(timer.id).await;
+        if timer.state == State::Failed {
+            failed.push(timer);
+        }
+    }
+    assert_eq!(failed.len(), 2, "a hundred kinds, and no more");
+    let outcome = failed[0].outcome.as_deref().unwrap();
+    assert!(outcome.contains("too_many_kinds") && outcome.contains("ids belong into the payload"), "{outcome}");
+    assert!(rig.compensations(&failed[0]).await.is_empty(), "nothing of the decision is carried out");
 }

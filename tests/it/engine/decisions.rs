@@ -12,7 +12,7 @@ use lapse::{
 };
 use serde_json::{Value, json};
 
-use super::rig::{Rig, Script, Setup, TypeSpec, at, close, close_and_follow, failure, ms, retry, skip};
+use super::rig::{Rig, Script, Setup, TypeSpec, at, close, close_and_follow, eventually, failure, ms, retry, skip};
 
 const QUICK: RetryPolicy = RetryPolicy { attempts: 3, initial: ms_const(200), max: ms_const(400) };
 
@@ -168,6 +168,24 @@ async fn a_pinned_timer_runs_its_own_revision_and_others_the_active_one() {
     rig.reaches(pinned.id, State::Skipped).await;
     assert_eq!(rig.event(pinned.id, EventKind::Skipped).await.detail["revision"], 1);
     assert_eq!(rig.event(follows.id, EventKind::Closed).await.detail["revision"], 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revision_that_could_not_be_loaded_is_tried_again_by_itself() {
+    let mut rig = Rig::without_engine(Setup::default()).await;
+    let type_id = rig.put_type("plain", Script::closing()).await;
+    // As at a start whose host has a bad moment.
+    *rig.host.refuse_loads.lock() = true;
+    rig.catalog = lapse::catalog::Catalog::load(rig.store.clone(), rig.host.clone()).await.unwrap();
+    assert!(rig.catalog.snapshot().by_id(type_id).is_none());
+    *rig.host.refuse_loads.lock() = false;
+    rig.catalog.refresh().await.unwrap();
+    assert!(rig.catalog.snapshot().by_id(type_id).is_none(), "not at once: a host that is busy is left alone");
+    eventually("the type", || async {
+        rig.catalog.refresh().await.unwrap();
+        rig.catalog.snapshot().by_id(type_id).is_some()
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

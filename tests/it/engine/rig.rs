@@ -39,7 +39,7 @@ use lapse::{
         sqlite::{Sqlite, SqliteParams},
     },
 };
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 use super::shaky::Shaky;
 
@@ -117,6 +117,29 @@ pub fn close_and_follow(follow_ups: Vec<FollowUpSpec>) -> Decision {
 
 pub fn failure(class: FailureClass, code: &str) -> Failure {
     Failure::new(class, code, "scripted")
+}
+
+/// Holds a call in such a way that it cannot be broken off, as a node that stands still does.
+#[derive(Default)]
+pub struct Stuck {
+    is_free: Mutex<bool>,
+    freed: Condvar,
+}
+
+impl Stuck {
+    pub fn hold(&self) {
+        tokio::task::block_in_place(|| {
+            let mut is_free = self.is_free.lock();
+            while !*is_free {
+                assert!(!self.freed.wait_for(&mut is_free, PATIENCE).timed_out(), "it is never freed");
+            }
+        });
+    }
+
+    pub fn free(&self) {
+        *self.is_free.lock() = true;
+        self.freed.notify_all();
+    }
 }
 
 /// One call of a plugin.

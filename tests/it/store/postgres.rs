@@ -111,12 +111,12 @@ async fn duplicates_in_one_batch_are_answered_against_the_first() {
         Answer::Inserted(Inserted::OutOfRange),
         Answer::Inserted(Inserted::Created(first)),
         Answer::Inserted(Inserted::Same(same)),
-        Answer::Inserted(Inserted::OutOfRange),
+        Answer::Inserted(Inserted::Same(beyond)),
         Answer::Inserted(Inserted::Conflict(other)),
     ] = &answers[..]
     else {
         panic!("{answers:?}")
     };
-    assert!(same == first && other == first);
+    assert!(same == first && beyond == first && other == first);
     assert_eq!(bed.timer(first.id).await, *first);
 }

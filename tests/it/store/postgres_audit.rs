@@ -49,7 +49,7 @@ async fn live(bed: Bed) -> Vec<(String, [u8; 32])> {
     let retry = Settle::Retry { at, reason: "later".into(), failure: Some(failure(FailureClass::Transient)) };
     bed.settle(&bed.timer(timers[1].id).await, retry).await;
     let Claimed::Done(claimed) = bed.claim(&timers[2], secs(10)).await else { panic!("it is due") };
-    bed.settle(&claimed, Settle::Release { at, reason: "stopping".into() }).await;
+    bed.settle(&claimed, Settle::Release { at, reason: "stopping".into(), ran: false }).await;
     bed.settle(&timers[3], Settle::Fail { failure: failure(FailureClass::Permanent) }).await;
     bed.act(&timers[3], Command::Retry).await;
     bed.act(&timers[4], Command::Cancel).await;

@@ -1,6 +1,6 @@
 //! Registering.
 
-use std::collections::{HashMap, HashSet, hash_map::Entry};
+use std::collections::{HashMap, HashSet};
 
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -25,29 +25,32 @@ use crate::{
 
 pub(super) type Key = (TypeId, TimerKey);
 
+fn key_of(timer: &Timer) -> Key {
+    (timer.type_id, timer.key.clone())
+}
+
 /// Registrations that are carried out together. Of those with one key the first is tried, and the others are held
 /// against it.
 pub(super) struct Registrations<'a> {
     new: Vec<&'a NewTimer>,
-    firsts: HashMap<Key, Timer>,
-    out_of_range: HashSet<usize>,
+    /// Each with its place among all.
+    firsts: HashMap<Key, (usize, Timer)>,
+    /// The keys of those whose due time is out of range: under them there may be one that was made when it was not yet.
+    out_of_range: Vec<Key>,
 }
 
 impl<'a> Registrations<'a> {
     pub(super) fn new(new: Vec<&'a NewTimer>, chain: &Chain, now: Timestamp) -> Self {
-        let mut firsts = HashMap::<Key, Timer>::new();
-        let mut out_of_range = HashSet::new();
-        for (nth, new) in new.iter().enumerate() {
-            match firsts.entry((new.type_id, new.key.clone())) {
-                Entry::Vacant(free) => match registered(new, chain, now) {
-                    Some(timer) => drop(free.insert(timer)),
-                    None => drop(out_of_range.insert(nth)),
-                },
-                Entry::Occupied(_) => {
-                    if new.due.resolve(now).is_err() {
-                        out_of_range.insert(nth);
-                    }
-                }
+        let mut firsts = HashMap::<Key, (usize, Timer)>::new();
+        let mut out_of_range = Vec::new();
+        for (place, new) in new.iter().enumerate() {
+            let key = (new.type_id, new.key.clone());
+            if firsts.contains_key(&key) {
+                continue;
+            }
+            match registered(new, chain, now) {
+                Some(timer) => drop(firsts.insert(key, (place, timer))),
+                None => out_of_range.push(key),
             }
         }
         Self { new, firsts, out_of_range }
@@ -55,21 +58,27 @@ impl<'a> Registrations<'a> {
 
     /// The timers that come into being where their keys are free.
     pub(super) fn timers(&self) -> impl Iterator<Item = &Timer> {
-        self.firsts.values()
+        self.firsts.values().map(|(_, timer)| timer)
+    }
+
+    /// Every key that is spoken of, once or more.
+    pub(super) fn keys(&self) -> Vec<Key> {
+        self.firsts.keys().chain(&self.out_of_range).cloned().collect()
     }
 
     /// What became of each, in order, with what stands under the keys that were taken.
     pub(super) fn answers(&self, taken: &HashMap<Key, Timer>) -> Vec<Inserted> {
-        let answer = |(nth, new): (usize, &&NewTimer)| {
-            if self.out_of_range.contains(&nth) {
-                return Inserted::OutOfRange;
-            }
+        let answer = |(place, new): (usize, &&NewTimer)| {
             let key = (new.type_id, new.key.clone());
-            match (taken.get(&key), self.firsts.get(&key)) {
+            // Of this batch's own, only what came before.
+            let later = self.firsts.get(&key).filter(|(first, _)| *first > place).map(|(_, timer)| timer.id);
+            let first = self.firsts.get(&key).map(|(_, timer)| timer);
+            let stands = taken.get(&key).or(first).filter(|timer| later != Some(timer.id));
+            match stands {
                 // What was taken may be there by this same registration, whose first answer was lost.
-                (Some(timer), _) | (None, Some(timer)) if timer.id == new.id => Inserted::Created(timer.clone()),
-                (Some(timer), _) | (None, Some(timer)) => against(timer.clone(), &new.fingerprint),
-                (None, None) => Inserted::OutOfRange,
+                Some(timer) if timer.id == new.id => Inserted::Created(timer.clone()),
+                Some(timer) => against(timer.clone(), &new.fingerprint),
+                None => Inserted::OutOfRange,
             }
         };
         self.new.iter().enumerate().map(answer).collect()
@@ -89,23 +98,27 @@ impl Batch<'_> {
         let created = self.sent(self.conn.write("timers.insert", &rows.params())).await?;
         let created: HashSet<TimerId> =
             created.iter().map(|row| row::get(row, 0).map(TimerId)).collect::<Result<_, _>>()?;
-        let free: Vec<&Timer> = registrations.timers().filter(|t| !created.contains(&t.id)).collect();
+        let mut sought: Vec<Key> = registrations.timers().filter(|t| !created.contains(&t.id)).map(key_of).collect();
+        let not_created = sought.len();
+        sought.extend(registrations.out_of_range.iter().cloned());
         // From here on it is done: what cannot be read again is in doubt.
-        let taken = self.by_keys(&free).await.map_err(Fault::at_commit)?;
-        if taken.len() < free.len() {
+        let taken = self.by_keys(&sought).await.map_err(Fault::at_commit)?;
+        if sought[..not_created].iter().any(|key| !taken.contains_key(key)) {
             return Err(Fault::Unknown("a key was taken and free again".into()));
         }
         Ok(registrations.answers(&taken).into_iter().map(Answer::Inserted).collect())
     }
 
     /// What stands under the keys of these.
-    pub(super) async fn by_keys(&self, of: &[&Timer]) -> Result<HashMap<Key, Timer>, Fault> {
+    pub(super) async fn by_keys(&self, of: &[Key]) -> Result<HashMap<Key, Timer>, Fault> {
         if of.is_empty() {
             return Ok(HashMap::new());
         }
-        let rows =
-            self.conn.rows("timers.by_keys", &[&column(of, |t| t.type_id.0), &column(of, |t| t.key.as_str())]).await?;
-        rows.iter().map(|row| row::timer(row).map(|t| ((t.type_id, t.key.clone()), t))).collect()
+        let rows = self
+            .conn
+            .rows("timers.by_keys", &[&column(of, |(type_id, _)| type_id.0), &column(of, |(_, key)| key.as_str())])
+            .await?;
+        rows.iter().map(|row| row::timer(row).map(|t| (key_of(&t), t))).collect()
     }
 }
 

@@ -56,8 +56,7 @@ impl Batch<'_> {
         let known = new.iter().map(|new| new.type_id).chain(sketch.work.added().map(|timer| timer.type_id));
         self.know_types(known.map(|id| id.0).collect::<Vec<_>>().into_iter()).await?;
         let registrations = Registrations::new(new, self.chain, now);
-        let firsts: Vec<&Timer> = registrations.timers().collect();
-        let mut taken = self.by_keys(&firsts).await?;
+        let mut taken = self.by_keys(&registrations.keys()).await?;
         // What the same batch leaves behind for a key is there before its follow-ups.
         taken.extend(sketch.work.added().map(|timer| ((timer.type_id, timer.key.clone()), timer.clone())));
         let mut made = registrations.answers(&taken).into_iter();

@@ -22,12 +22,17 @@ use crate::{
 impl Writer<'_> {
     /// Registers a timer. A duplicate within the batch finds the first one's row.
     pub(super) fn insert(&mut self, new: &NewTimer) -> Result<Inserted> {
-        let Some(timer) = registered(new, &self.chain, self.now) else { return Ok(Inserted::OutOfRange) };
-        if self.insert_row(&timer)? {
-            return Ok(Inserted::Created(timer));
+        let timer = registered(new, &self.chain, self.now);
+        if let Some(timer) = &timer
+            && self.insert_row(timer)?
+        {
+            return Ok(Inserted::Created(timer.clone()));
         }
-        let existing = self.by_key(new.type_id, &new.key)?.ok_or_else(|| interfered("the timer"))?.timer;
-        Ok(against(existing, &new.fingerprint))
+        match self.by_key(new.type_id, &new.key)? {
+            Some(existing) => Ok(against(existing.timer, &new.fingerprint)),
+            None if timer.is_some() => Err(interfered("the timer")),
+            None => Ok(Inserted::OutOfRange),
+        }
     }
 
     /// False if the key is taken.

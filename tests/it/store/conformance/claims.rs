@@ -60,7 +60,7 @@ pub async fn a_firing_timer_waits_for_its_outcome(bed: Bed) {
 pub async fn a_released_claim_burns_no_attempt(bed: Bed) {
     let timer = bed.due_timer("A17").await;
     let firing = claimed(&bed, &timer).await;
-    let release = Settle::Release { at: bed.now(), reason: "stopping".into() };
+    let release = Settle::Release { at: bed.now(), reason: "stopping".into(), ran: false };
     let Settled::Done { timer: back, .. } = bed.settle(&firing, release).await else { panic!() };
     assert_eq!((back.state, back.attempt, back.run_at), (State::Scheduled, 1, Some(bed.now())));
     assert!(matches!(bed.claim(&back, secs(60)).await, Claimed::Done(_)));

@@ -22,6 +22,7 @@ macro_rules! conformance {
                 a_past_due_time_runs_at_once,
                 any_delay_is_due_at_its_own_millisecond,
                 a_sum_beyond_the_last_year_stores_nothing,
+                the_same_again_is_the_same_timer_to_the_last_day,
                 a_delay_counts_from_the_stores_clock,
                 due_timers_come_in_order_and_in_pages,
             ],

@@ -5,7 +5,7 @@ use lapse::{
         id::TimerId,
         machine::Command,
         time::{DurationMs, Timestamp},
-        timer::{Due, State},
+        timer::{Due, NewTimer, State},
     },
     store::{op::Inserted, read::DueQuery},
 };
@@ -76,6 +76,20 @@ pub async fn a_sum_beyond_the_last_year_stores_nothing(bed: Bed) {
     assert!(matches!(bed.store.insert(new).await.unwrap(), Inserted::OutOfRange));
     assert_eq!(bed.store.read().timer(id).await.unwrap(), None);
     assert_eq!(bed.store.read().timer_by_key(bed.type_id, key).await.unwrap(), None);
+}
+
+pub async fn the_same_again_is_the_same_timer_to_the_last_day(bed: Bed) {
+    let longest = Due::After(Timestamp::MAX.since(bed.now()));
+    let timer = bed.register("A17", longest).await;
+    assert_eq!(timer.due_at, Timestamp::MAX);
+    // Counted from now, it would be due beyond the last year.
+    bed.clock.advance(secs(60));
+    let again = bed.new_timer("A17", longest);
+    assert!(matches!(bed.store.insert(again.clone()).await.unwrap(), Inserted::Same(same) if same == timer));
+    let other = NewTimer { fingerprint: [9; 32], id: TimerId::new(), ..again };
+    assert!(matches!(bed.store.insert(other).await.unwrap(), Inserted::Conflict(same) if same == timer));
+    let free = bed.new_timer("A18", longest);
+    assert!(matches!(bed.store.insert(free).await.unwrap(), Inserted::OutOfRange));
 }
 
 pub async fn a_delay_counts_from_the_stores_clock(bed: Bed) {
