@@ -4,7 +4,7 @@
 //! themselves: none may wait for a plugin to compile.
 //!
 //! A snapshot is read without waiting. It is made anew when the store says that the catalogue changed; a revision shows
-//! up in it only once its plugin is compiled, and until then the one before serves on.
+//! up in it only once its plugin is compiled, and until then the one before serves on. No type waits for another's plugin.
 
 mod names;
 mod pauses;
@@ -12,16 +12,17 @@ mod revoked;
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{
-        Arc,
-        atomic::{AtomicI64, Ordering},
-    },
+    sync::Arc,
     time::{Duration, Instant},
 };
 
+use futures_util::{StreamExt as _, stream};
 use parking_lot::RwLock;
 use serde_json::Value;
-use tokio::sync::Mutex;
+use tokio::{
+    sync::{Mutex, OnceCell},
+    task::JoinHandle,
+};
 
 pub use self::names::{MAX_KINDS, Names};
 use crate::{
@@ -49,6 +50,8 @@ pub enum Error {
     Schema { digest: Digest, why: String },
 }
 
+/// Plugins that are loaded at the same time. Fewer are compiled at once; what is in the cache goes ahead of them.
+const LOADS: usize = 4;
 /// Waits until a revision that could not be loaded is tried again: the first, and up to the last, doubled each time.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LAST_WAIT: Duration = Duration::from_mins(1);
@@ -114,9 +117,9 @@ impl TypeEntry {
     }
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Snapshot {
-    pub catalogue: Catalogue,
+    pub catalogue: Arc<Catalogue>,
     by_id: HashMap<TypeId, Arc<TypeEntry>>,
     by_name: HashMap<(NamespaceId, String), Arc<TypeEntry>>,
     /// What the payload schema of each plugin is known by.
@@ -137,6 +140,28 @@ impl Snapshot {
         let mut types: Vec<_> = self.by_id.values().filter(|t| t.row.namespace_id == namespace).collect();
         types.sort_by(|a, b| a.row.name.cmp(&b.row.name));
         types
+    }
+
+    /// The revisions that are to serve and do not, since their plugins are not loaded.
+    fn missing(&self) -> Vec<Missing> {
+        let serving = |row: &TypeRow| self.by_id(row.id).map(|entry| entry.active.revision.number);
+        let waiting = self.catalogue.types.iter().filter(|row| serving(row) != Some(row.active));
+        let of = |row: &TypeRow| {
+            let mut all = self.catalogue.revisions.iter();
+            let (_, revision) = all.find(|(id, revision)| *id == row.id && revision.number == row.active)?;
+            Some(Missing { row: row.clone(), revision: revision.clone() })
+        };
+        waiting.filter_map(of).collect()
+    }
+
+    fn put(&mut self, entry: TypeEntry) {
+        let entry = Arc::new(entry);
+        self.by_id.insert(entry.row.id, Arc::clone(&entry));
+        self.by_name.insert((entry.row.namespace_id, entry.row.name.as_str().to_owned()), entry);
+    }
+
+    fn schemas_of(&self, revisions: &BTreeMap<i64, Revision>) -> BTreeMap<i64, Digest> {
+        revisions.values().filter_map(|r| Some((r.number, *self.schemas.get(&r.digest)?))).collect()
     }
 
     pub fn plugin(&self, namespace: NamespaceId, digest: Digest) -> Option<&PluginRow> {
@@ -165,27 +190,38 @@ struct Inner {
     revoked: revoked::Taken,
     /// The catalogue's version that these are of; none before the first reading.
     at_once: Mutex<Option<i64>>,
-    /// The same, to be looked at without waiting.
-    version: AtomicI64,
-    compiled: Mutex<HashMap<Digest, Arc<Compiled>>>,
-    refreshing: Mutex<Incomplete>,
+    compiled: parking_lot::Mutex<HashMap<Digest, Arc<OnceCell<Arc<Compiled>>>>>,
+    /// Held while a snapshot is replaced by another, and while none is loaded.
+    replacing: Mutex<Again>,
 }
 
-/// Whether the snapshot lacks a revision that could not be loaded, and when that is tried again.
-#[derive(Default)]
-struct Incomplete {
-    again: Option<(Instant, Duration)>,
+/// When what could not be loaded is tried again.
+struct Again {
+    at: Option<Instant>,
+    wait: Duration,
 }
 
-impl Incomplete {
-    fn waits(&self) -> bool {
-        self.again.is_none_or(|(at, _)| Instant::now() < at)
+impl Default for Again {
+    fn default() -> Self {
+        Self { at: None, wait: FIRST_WAIT }
+    }
+}
+
+impl Again {
+    fn is_due(&self) -> bool {
+        self.at.is_some_and(|at| at <= Instant::now())
     }
 
-    fn record(&mut self, complete: bool) {
-        let wait = self.again.map_or(FIRST_WAIT, |(_, wait)| LAST_WAIT.min(wait * 2));
-        self.again = (!complete).then(|| (Instant::now() + wait, wait));
+    fn failed(&mut self) {
+        self.at = Some(Instant::now() + self.wait);
+        self.wait = LAST_WAIT.min(self.wait * 2);
     }
+}
+
+/// A revision that is to serve, and is not loaded.
+struct Missing {
+    row: TypeRow,
+    revision: Revision,
 }
 
 impl Catalog {
@@ -199,9 +235,8 @@ impl Catalog {
             pauses: pauses::Held::default(),
             revoked: revoked::Taken::default(),
             at_once: Mutex::default(),
-            version: AtomicI64::new(-1),
-            compiled: Mutex::default(),
-            refreshing: Mutex::default(),
+            compiled: parking_lot::Mutex::default(),
+            replacing: Mutex::default(),
         };
         let catalog = Self { inner: Arc::new(inner) };
         catalog.refresh().await?;
@@ -221,17 +256,57 @@ impl Catalog {
         &self.inner.host
     }
 
-    /// Takes in what has changed. A type whose new revision cannot be loaded keeps the one it had.
+    /// Takes in what has changed, and returns once all of it serves. A type whose new revision cannot be loaded keeps the
+    /// one it had, and it is tried again.
+    ///
+    /// # Errors
+    /// The store cannot be read.
     pub async fn refresh(&self) -> Result<(), Error> {
+        self.take_in().await?;
+        let _loaded = self.load_meanwhile(self.snapshot().missing()).await;
+        Ok(())
+    }
+
+    /// The same, and returns once this type is as it was changed to be.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn refresh_type(&self, type_id: TypeId) -> Result<(), Error> {
+        self.take_in().await?;
+        let (own, others) = self.snapshot().missing().into_iter().partition(|missing| missing.row.id == type_id);
+        self.load_meanwhile(others);
+        let _loaded = self.load_meanwhile(own).await;
+        Ok(())
+    }
+
+    /// The same, and waits for no plugin.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn refresh_meanwhile(&self) -> Result<(), Error> {
+        if self.take_in().await? {
+            self.load_meanwhile(self.snapshot().missing());
+        }
+        Ok(())
+    }
+
+    /// As a task, which ends whatever becomes of who waits for it.
+    fn load_meanwhile(&self, missing: Vec<Missing>) -> JoinHandle<()> {
+        let catalog = self.clone();
+        tokio::spawn(async move {
+            stream::iter(missing).for_each_concurrent(LOADS, |missing| catalog.load_one(missing)).await;
+        })
+    }
+
+    /// Replaces the snapshot by one of what is loaded already. False if there was nothing to take in, nor to be tried again.
+    async fn take_in(&self) -> Result<bool, Error> {
         self.refresh_at_once().await?;
-        // One at a time.
-        let mut incomplete = self.inner.refreshing.lock().await;
+        let mut again = self.inner.replacing.lock().await;
         let before = self.snapshot();
         let same = before.catalogue.version == self.inner.store.read().catalogue_version().await?;
-        if same && !before.catalogue.namespaces.is_empty() && incomplete.waits() {
-            return Ok(());
+        if same && !before.catalogue.namespaces.is_empty() && !again.is_due() {
+            return Ok(false);
         }
-        let mut complete = true;
         let catalogue = self.inner.store.read().catalogue().await?;
         let mut next = Snapshot::default();
         for plugin in &catalogue.plugins {
@@ -240,40 +315,60 @@ impl Catalog {
             next.schemas.insert(plugin.digest, schema);
         }
         // What is deleted is let go; calls under way hold on to it.
-        self.inner.compiled.lock().await.retain(|digest, _| next.schemas.contains_key(digest));
-        for row in &catalogue.types {
-            let revisions: BTreeMap<i64, Revision> = catalogue
-                .revisions
-                .iter()
-                .filter(|(id, _)| *id == row.id)
-                .map(|(_, r)| (r.number, r.clone()))
-                .collect();
-            let old = before.by_id(row.id);
-            let active = match (old, revisions.get(&row.active)) {
-                (Some(old), Some(revision)) if old.active.revision == *revision => Arc::clone(&old.active),
-                (_, Some(revision)) => match self.ready(row, revision, &catalogue).await {
-                    Ok(ready) => ready,
-                    Err(error) => {
-                        complete = false;
-                        tracing::error!(lapse.r#type = %row.name, revision = revision.number, %error, "a revision cannot be loaded; the one before serves on, and it is tried again");
-                        match old {
-                            Some(old) => Arc::clone(&old.active),
-                            None => continue,
-                        }
-                    }
-                },
-                (_, None) => continue,
-            };
-            let schemas = revisions.values().filter_map(|r| Some((r.number, *next.schemas.get(&r.digest)?))).collect();
-            let names = old.map(|old| Arc::clone(&old.names)).unwrap_or_default();
-            let entry = Arc::new(TypeEntry { row: row.clone(), revisions, active, names, schemas });
-            next.by_id.insert(row.id, Arc::clone(&entry));
-            next.by_name.insert((row.namespace_id, row.name.as_str().to_owned()), entry);
+        self.inner.compiled.lock().retain(|digest, _| next.schemas.contains_key(digest));
+        let mut of_type = HashMap::<TypeId, BTreeMap<i64, Revision>>::new();
+        for (id, revision) in &catalogue.revisions {
+            of_type.entry(*id).or_default().insert(revision.number, revision.clone());
         }
-        next.catalogue = catalogue;
-        incomplete.record(complete);
+        for row in &catalogue.types {
+            let revisions = of_type.remove(&row.id).unwrap_or_default();
+            let Some(revision) = revisions.get(&row.active) else { continue };
+            let old = before.by_id(row.id);
+            let serving = old.map(|old| Arc::clone(&old.active));
+            let active = match serving.filter(|serving| serving.revision == *revision) {
+                Some(same) => Some(same),
+                None => self.loaded(revision.digest).map(|compiled| self.ready_of(row, revision, &compiled)),
+            };
+            let Some(active) = active.or_else(|| old.map(|old| Arc::clone(&old.active))) else { continue };
+            let names = old.map(|old| Arc::clone(&old.names)).unwrap_or_default();
+            next.put(TypeEntry { row: row.clone(), schemas: next.schemas_of(&revisions), revisions, active, names });
+        }
+        next.catalogue = Arc::new(catalogue);
+        again.at = None;
+        if next.missing().is_empty() {
+            *again = Again::default();
+        }
         *self.inner.snapshot.write() = Arc::new(next);
-        Ok(())
+        Ok(true)
+    }
+
+    /// Loads a revision and lets it serve, unless its type has moved on meanwhile.
+    async fn load_one(&self, Missing { row, revision }: Missing) {
+        let loaded = self.ready(&row, &revision, &self.snapshot().catalogue).await;
+        let mut again = self.inner.replacing.lock().await;
+        let before = self.snapshot();
+        let ready = match loaded {
+            Ok(ready) => ready,
+            // It was deleted since.
+            Err(_) if before.catalogue.revision(row.id, revision.number).is_none() => return,
+            Err(error) => {
+                again.failed();
+                tracing::error!(lapse.r#type = %row.name, revision = revision.number, %error, "a revision cannot be loaded; the one before serves on, and it is tried again");
+                return;
+            }
+        };
+        let Some(row) = before.catalogue.types.iter().find(|t| t.id == row.id && t.active == revision.number) else {
+            return;
+        };
+        let of_type = before.catalogue.revisions.iter().filter(|(id, _)| *id == row.id);
+        let revisions: BTreeMap<i64, Revision> = of_type.map(|(_, r)| (r.number, r.clone())).collect();
+        if revisions.get(&revision.number) != Some(&ready.revision) {
+            return;
+        }
+        let names = before.by_id(row.id).map(|old| Arc::clone(&old.names)).unwrap_or_default();
+        let mut next = Snapshot::clone(&before);
+        next.put(TypeEntry { row: row.clone(), schemas: next.schemas_of(&revisions), revisions, active: ready, names });
+        *self.inner.snapshot.write() = Arc::new(next);
     }
 
     /// Takes in what waits for no plugin: what has been paused, resumed, revoked and restored.
@@ -291,13 +386,7 @@ impl Catalog {
         self.inner.pauses.set(store.pauses().await?);
         self.inner.revoked.set(store.revoked().await?);
         *read_at = Some(version);
-        self.inner.version.store(version, Ordering::Release);
         Ok(())
-    }
-
-    /// The version of the catalogue that this node has seen, whether or not its plugins are compiled yet.
-    pub fn version_seen(&self) -> i64 {
-        self.inner.version.load(Ordering::Acquire)
     }
 
     /// A revision of a type, ready to run, whether or not it is the active one.
@@ -322,34 +411,40 @@ impl Catalog {
 
     async fn ready(&self, row: &TypeRow, revision: &Revision, catalogue: &Catalogue) -> Result<Arc<Ready>, Error> {
         let compiled = self.compiled(row.namespace_id, revision.digest, catalogue).await?;
-        Ok(Arc::new(Ready {
+        Ok(self.ready_of(row, revision, &compiled))
+    }
+
+    fn ready_of(&self, row: &TypeRow, revision: &Revision, compiled: &Compiled) -> Arc<Ready> {
+        Arc::new(Ready {
             revision: revision.clone(),
             manifest: Arc::clone(&compiled.manifest),
             schema: Arc::clone(&compiled.schema),
             plugin: Arc::clone(&compiled.plugin),
             rights: Rights { grants: revision.grants.clone().into(), revoked: self.inner.revoked.of(row.id) },
-        }))
+        })
     }
 
-    /// Each digest is compiled once, or twice where it is asked for twice at the same time, and never on a thread that
-    /// dispatches. One that compiles keeps nobody from those that are.
+    fn loaded(&self, digest: Digest) -> Option<Arc<Compiled>> {
+        self.inner.compiled.lock().get(&digest)?.get().cloned()
+    }
+
+    /// Each digest is compiled once, and never on a thread that dispatches. One that compiles holds up no other.
     async fn compiled(
         &self,
         namespace: NamespaceId,
         digest: Digest,
         catalogue: &Catalogue,
     ) -> Result<Arc<Compiled>, Error> {
-        if let Some(compiled) = self.inner.compiled.lock().await.get(&digest) {
-            return Ok(Arc::clone(compiled));
-        }
         let row = catalogue.plugins.iter().find(|p| p.digest == digest).ok_or(Error::Missing(digest))?;
-        let bytes = self.inner.store.read().plugin_bytes(namespace, digest).await?.ok_or(Error::Missing(digest))?;
-        let schema = Schema::compile(&row.manifest.payload_schema).map_err(|why| Error::Schema { digest, why })?;
-        let plugin = self.inner.host.load(digest, bytes.into()).await.map_err(|why| Error::Plugin { digest, why })?;
-        let compiled =
-            Arc::new(Compiled { plugin, manifest: Arc::new(row.manifest.clone()), schema: Arc::new(schema) });
-        let mut all = self.inner.compiled.lock().await;
-        Ok(Arc::clone(all.entry(digest).or_insert(compiled)))
+        let cell = Arc::clone(self.inner.compiled.lock().entry(digest).or_default());
+        let load = async || {
+            let bytes = self.inner.store.read().plugin_bytes(namespace, digest).await?.ok_or(Error::Missing(digest))?;
+            let schema = Schema::compile(&row.manifest.payload_schema).map_err(|why| Error::Schema { digest, why })?;
+            let plugin =
+                self.inner.host.load(digest, bytes.into()).await.map_err(|why| Error::Plugin { digest, why })?;
+            Ok(Arc::new(Compiled { plugin, manifest: Arc::new(row.manifest.clone()), schema: Arc::new(schema) }))
+        };
+        cell.get_or_try_init(load).await.cloned()
     }
 }
 

@@ -122,7 +122,7 @@ impl Inner {
             .filter(|token| !token.is_empty() && token.len() <= MAX_TOKEN_BYTES)
             .ok_or_else(|| refused("the Authorization header is not of the form Bearer KEY"))?;
         let hash = hash_token(token);
-        self.keys.follow(self.catalog.version_seen());
+        self.keys.follow(self.catalog.snapshot().catalogue.version);
         if let Some(key) = self.keys.get(&hash) {
             return Ok(key);
         }

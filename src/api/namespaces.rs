@@ -78,7 +78,7 @@ pub async fn create_namespace(
         .map_err(|e: crate::domain::id::NameError| Error::at(Code::PayloadInvalid, "/name", e.to_string()))?;
     match api.store.admin(AdminOp::CreateNamespace { name }).await? {
         AdminAnswer::Namespace { row, created } => {
-            api.catalog.refresh().await?;
+            api.catalog.refresh_meanwhile().await?;
             Ok((if created { StatusCode::CREATED } else { StatusCode::OK }, Json(api.namespace_view(&row))))
         }
         other => Err(Error::internal(format!("the store answered a namespace with {other:?}"))),

@@ -136,7 +136,7 @@ pub async fn upload_plugin(
     };
     match api.store.admin(put).await? {
         AdminAnswer::Plugin { row, created } => {
-            api.catalog.refresh().await?;
+            api.catalog.refresh_meanwhile().await?;
             let status = if created { StatusCode::CREATED } else { StatusCode::OK };
             Ok((status, Json(Plugin { compile_ms: Some(inspection.compile_ms), ..row.into() })))
         }
@@ -194,7 +194,7 @@ pub async fn delete_plugin(State(api): State<Api>, caller: Caller, Path(digest):
     let row = api.catalog.snapshot().plugin(caller.namespace_id, digest).cloned().ok_or_else(missing)?;
     match api.store.admin(AdminOp::DeletePlugin { namespace_id: caller.namespace_id, digest }).await? {
         AdminAnswer::Deleted => {
-            api.catalog.refresh().await?;
+            api.catalog.refresh_meanwhile().await?;
             Ok(Json(row.into()))
         }
         AdminAnswer::PluginInUse(holders) => Err(Error::new(Code::RevisionInUse, in_use(&holders))),

@@ -343,7 +343,7 @@ fn refresh(catalog: Catalog, store: &Store) -> JoinHandle<()> {
     tokio::spawn(async move {
         loop {
             let _ = tokio::time::timeout(CATALOGUE_POLL, bell.notified()).await;
-            if let Err(error) = catalog.refresh().await {
+            if let Err(error) = catalog.refresh_meanwhile().await {
                 tracing::warn!(%error, "the catalogue could not be read; the one before serves on");
             }
         }

@@ -207,7 +207,7 @@ impl Inner {
 
     /// Takes a change of a type in, and makes sure that this node runs it.
     async fn live(&self, row: &TypeRow) -> Result<Type> {
-        self.catalog.refresh().await?;
+        self.catalog.refresh_type(row.id).await?;
         let snapshot = self.catalog.snapshot();
         let entry = snapshot.by_id(row.id);
         // Somebody else's later change may be the active one by now.

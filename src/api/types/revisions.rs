@@ -58,7 +58,7 @@ pub async fn delete_revision(
     let delete = AdminOp::DeleteRevision { namespace_id: caller.namespace_id, name: row.name, number };
     match api.store.admin(delete).await? {
         AdminAnswer::Deleted => {
-            api.catalog.refresh().await?;
+            api.catalog.refresh_meanwhile().await?;
             Ok(Json(Revision::of(found, row.active)))
         }
         AdminAnswer::RevisionInUse { active: true, .. } => {

@@ -1,5 +1,7 @@
 //! What becomes of a decision, and of each class of failure.
 
+use std::sync::Arc;
+
 use lapse::{
     clock::Clock,
     domain::{
@@ -11,8 +13,12 @@ use lapse::{
     },
 };
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
-use super::rig::{Rig, Script, Setup, TypeSpec, at, close, close_and_follow, eventually, failure, ms, retry, skip};
+use super::rig::{
+    NAMESPACE, Rig, Script, Setup, TypeSpec, a_moment, at, close, close_and_follow, eventually, failure, ms, retry,
+    skip,
+};
 
 const QUICK: RetryPolicy = RetryPolicy { attempts: 3, initial: ms_const(200), max: ms_const(400) };
 
@@ -179,13 +185,34 @@ async fn a_revision_that_could_not_be_loaded_is_tried_again_by_itself() {
     rig.catalog = lapse::catalog::Catalog::load(rig.store.clone(), rig.host.clone()).await.unwrap();
     assert!(rig.catalog.snapshot().by_id(type_id).is_none());
     *rig.host.refuse_loads.lock() = false;
-    rig.catalog.refresh().await.unwrap();
+    rig.catalog.refresh_meanwhile().await.unwrap();
+    a_moment().await;
     assert!(rig.catalog.snapshot().by_id(type_id).is_none(), "not at once: a host that is busy is left alone");
     eventually("the type", || async {
-        rig.catalog.refresh().await.unwrap();
+        rig.catalog.refresh_meanwhile().await.unwrap();
         rig.catalog.snapshot().by_id(type_id).is_some()
     })
     .await;
+}
+
+/// A plugin of megabytes compiles for long.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_type_waits_for_anothers_plugin() {
+    let mut rig = Rig::without_engine(Setup::default()).await;
+    let slow = Arc::new(Semaphore::new(0));
+    *rig.host.hold_loads.lock() = Some(Arc::clone(&slow));
+    // Who made it does not wait for it to the end.
+    let made =
+        tokio::time::timeout(std::time::Duration::from_millis(200), rig.put_type("slow", Script::closing())).await;
+    assert!(made.is_err(), "it is being loaded");
+    *rig.host.hold_loads.lock() = None;
+    let quick = rig.put_type("quick", Script::closing()).await;
+    let snapshot = rig.catalog.snapshot();
+    assert!(snapshot.by_id(quick).is_some());
+    assert!(snapshot.by_name(NAMESPACE, "slow").is_none() && snapshot.catalogue.types.len() == 2);
+    slow.add_permits(1);
+    eventually("the slow one", || async { rig.catalog.snapshot().by_name(NAMESPACE, "slow").is_some() }).await;
+    assert!(rig.catalog.snapshot().by_id(quick).is_some());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -40,6 +40,7 @@ use lapse::{
     },
 };
 use parking_lot::{Condvar, Mutex};
+use tokio::sync::Semaphore;
 
 use super::shaky::Shaky;
 
@@ -161,6 +162,8 @@ pub struct Scripted {
     calls: Arc<Mutex<Vec<Call>>>,
     compensate_calls: Arc<Mutex<Vec<CompensateCall>>>,
     pub refuse_loads: Mutex<bool>,
+    /// Each load waits for a permit of it, if there is one.
+    pub hold_loads: Mutex<Option<Arc<Semaphore>>>,
     before_compensating: Before,
 }
 
@@ -191,6 +194,10 @@ impl Host for Scripted {
     async fn load(&self, digest: Digest, component: Bytes) -> Result<Arc<dyn Plugin>, Refusal> {
         if *self.refuse_loads.lock() {
             return Err(Refusal::Internal("scripted".into()));
+        }
+        let held = self.hold_loads.lock().clone();
+        if let Some(held) = held {
+            held.acquire().await.unwrap().forget();
         }
         let script = self.scripts.lock()[&component].clone();
         Ok(Arc::new(ScriptedPlugin {
@@ -384,6 +391,7 @@ impl Rig {
             calls: Arc::default(),
             compensate_calls: Arc::default(),
             refuse_loads: Mutex::new(false),
+            hold_loads: Mutex::default(),
             before_compensating: Arc::default(),
         });
         let used = other(clock.clone()).unwrap_or_else(|| host.clone());
@@ -488,7 +496,7 @@ impl Rig {
             created_by: "test".into(),
         });
         let AdminAnswer::Type { row, .. } = self.store.admin(put).await.unwrap() else { panic!("no type") };
-        self.catalog.refresh().await.unwrap();
+        self.catalog.refresh_type(row.id).await.unwrap();
         row.id
     }
 
