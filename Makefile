@@ -3,7 +3,7 @@
 .PHONY: help run test soak build plugins console e2e openapi sdk sdk-test fmt lint setup
 
 help: ## Show this.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: setup ## Set up what is missing, and run Lapse with its demo shop.
 	@# Without Node.js all but the console runs, and its page says so.

@@ -166,6 +166,10 @@ pub struct RedriveResult {
     count: usize,
     /// How many of those named were not dead any more, or are not there.
     skipped: usize,
+    /// Those of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    skipped_ids: Vec<String>,
     /// Whether others that fit are left: call again.
     more: bool,
 }
@@ -302,7 +306,7 @@ pub async fn redrive_compensations(
     let kind = request.kind.as_deref().map(str::parse::<Name>).transpose();
     let kind = kind.map_err(|e| Error::at(Code::PayloadInvalid, "/kind", e.to_string()))?;
     match api.redrive(caller, RedriveWhich::Filter { type_id, kind, limit }, request.note, request.revision).await? {
-        Redriven::Many { count, more } => Ok(Json(RedriveResult { count, skipped: 0, more })),
+        Redriven::Many { count, more } => Ok(Json(RedriveResult { count, skipped: 0, skipped_ids: Vec::new(), more })),
         other => Err(Error::internal(format!("the store answered a redrive of many with {other:?}"))),
     }
 }
@@ -321,11 +325,14 @@ impl Inner {
             return Err(Error::at(Code::PayloadInvalid, "/ids", detail));
         }
         let each = ids.iter().map(|id| self.redrive(caller.clone(), RedriveWhich::One(*id), note.clone(), revision));
-        let mut count = 0;
-        for redriven in futures_util::future::join_all(each).await {
-            count += usize::from(matches!(redriven?, Redriven::One(_)));
+        let mut skipped_ids = Vec::new();
+        for (id, redriven) in ids.iter().zip(futures_util::future::join_all(each).await) {
+            if !matches!(redriven?, Redriven::One(_)) {
+                skipped_ids.push(id.to_string());
+            }
         }
-        Ok(RedriveResult { count, skipped: ids.len() - count, more: false })
+        let skipped = skipped_ids.len();
+        Ok(RedriveResult { count: ids.len() - skipped, skipped, skipped_ids, more: false })
     }
 
     async fn redrive(

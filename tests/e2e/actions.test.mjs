@@ -204,6 +204,7 @@ test("register: the server's pointers land on their fields, then it is there", a
   await tab.page.getByLabel("Key", { exact: true }).fill("from-the-console");
   await tab.button("Register").click();
   await tab.page.getByRole("alert").getByText("/payload").first().waitFor();
+  await tab.page.locator(".payload-editor .text-danger, .payload-editor .error-detail").first().waitFor();
   await tab.axe("register with faults");
   await tab.shot("register-faults");
   await tab.button("JSON").click();
@@ -239,12 +240,55 @@ test("a plugin is uploaded, refused if it is none, and made live with new rights
   await tab.sees(`In compensations: may send requests to ${shop.host}`);
   assert.equal(await tab.button("Make it live").getAttribute("aria-disabled"), "true");
   await tab.page.getByLabel("I approve these rights").check();
+  assert.equal(await tab.button("Make it live").getAttribute("aria-disabled"), null);
+  // What was approved is these rights, and no other.
+  await tab.page.getByLabel("Rights to grant").fill(`http:${shop.host}\nhttp:another.example`);
+  assert.equal(await tab.button("Make it live").getAttribute("aria-disabled"), "true");
+  await tab.page.getByLabel("Rights to grant").fill(`http:${shop.host}`);
+  await tab.page.getByLabel("I approve these rights").check();
   await tab.axe("upload");
   await tab.shot("upload");
   await tab.button("Make it live").click();
   await tab.page.getByRole("link", { name: "Open the type" }).click();
   await tab.page.getByRole("heading", { name: "from-upload" }).waitFor();
   await tab.sees(`In compensations: may send requests to ${shop.host}`);
+  await tab.close();
+});
+
+test("an upload keeps what was set for the type apart from its plugin", async () => {
+  const component = await readFile(path.join(PLUGINS, "order-timeout.wasm"));
+  await shop.type(server, "kept", { default_delay: "10m", retry: { attempts: 9, initial: "1s", max: "60s" } });
+  const tab = await Tab.open(browser, server, { at: "/types/upload" });
+  await tab.page.locator("input[type=file]").setInputFiles({ name: "order-timeout.wasm", mimeType: "application/wasm", buffer: component });
+  await tab.sees("Check report");
+  await tab.page.getByLabel("Type", { exact: true }).fill("kept");
+  await tab.sees(/^Kept from revision 1: the default delay of 10m, and the retries \(9 attempts\)/);
+  await tab.page.getByRole("group", { name: "Configuration" }).getByRole("button", { name: "JSON" }).click();
+  await tab.page.getByLabel("Configuration", { exact: true }).last().fill(JSON.stringify({ inventory_url: `http://${shop.host}/other`, coupon_url: `http://${shop.host}/coupons` }));
+  await tab.button("Make it live").click();
+  await tab.page.getByRole("link", { name: "Open the type" }).waitFor();
+  const { items } = await server.call("GET", "/v1/types/kept/revisions");
+  assert.deepEqual([items[0].number, items[0].default_delay, items[0].retry.attempts], [2, "10m", 9]);
+  await tab.close();
+});
+
+test("of a group that is redriven, the one that was not dead any more is named", async () => {
+  await shop.type(server, "half");
+  shop.status = 404;
+  const timers = [await register({ type: "half", delay: "100ms" }), await register({ type: "half", delay: "100ms" })];
+  for (const t of timers) await server.until(`/v1/compensations?timer_id=${t.id}`, (p) => p.items.length > 0 && p.items.every((c) => c.state === "dead"));
+  shop.status = 200;
+  const tab = await Tab.open(browser, server, { at: "/compensations?state=dead&type=half" });
+  await tab.page.getByLabel("Select the rows that are loaded").check();
+  await tab.button("Redrive selected").click();
+  const dead = (await server.call("GET", "/v1/compensations?type=half&state=dead")).items;
+  const gone = dead[0];
+  await server.call("POST", `/v1/compensations/${gone.id}/redrive`, { note: "somebody was first" });
+  await say(tab, "the host is back");
+  await verb(tab, "Redrive").click();
+  await dialog(tab).getByText("not dead any more").waitFor();
+  const links = await dialog(tab).locator(".keys a").evaluateAll((all) => all.map((a) => new URL(a.href).pathname));
+  assert.deepEqual(links, [`/compensations/${gone.id}`]);
   await tab.close();
 });
 
@@ -278,6 +322,7 @@ test("a right is revoked, which the page shows and the server holds, and restore
   await verb(tab, "Redrive").click();
   await dialog(tab).waitFor({ state: "detached" });
   await server.until(`/v1/compensations/${dead.id}`, (c) => c.state === "done");
+  await tab.page.locator("header .badge", { hasText: "Done" }).waitFor();
   await tab.close();
 });
 

@@ -47,9 +47,14 @@ test("the server stops and starts again: banner, actions off, recovery, no row t
   await tab.axe("away");
   await server.up();
   await tab.page.getByText("The server does not answer").first().waitFor({ state: "detached" });
-  const read = tab.page.waitForResponse((answer) => answer.url().includes("/v1/timers?"));
-  await tab.button("Refresh").click();
-  await (await read).finished();
+  // All is read anew by itself, and told of from then on.
+  await tab.page.getByText("Live", { exact: true }).waitFor();
+  await until(async () => (await tab.page.locator("tr[data-row]").count()) > 5, "the rows are there");
+  const shown = tab.page.locator("tr[data-row]").first();
+  const key = await shown.locator(".col-key a").textContent();
+  const [timer] = (await server.call("GET", `/v1/timers?key=${key}`)).items;
+  await server.call("POST", `/v1/timers/${timer.id}/cancel`);
+  await shown.locator(".badge", { hasText: "Cancelled" }).waitFor({ timeout: 10_000 });
   const keys = await tab.page.locator("tr[data-row] .col-key a").allTextContents();
   assert.equal(new Set(keys).size, keys.length, "a row is there twice");
   assert.equal(await tab.button("Register").getAttribute("aria-disabled"), null);
@@ -131,11 +136,19 @@ test("rows by keys: j, k, x and Enter", { timeout: 300_000 }, async () => {
   await tab.page.locator("tr[data-row]").first().waitFor();
   await tab.page.keyboard.press("j");
   await tab.page.keyboard.press("j");
+  await tab.page.keyboard.press("j");
   await tab.page.keyboard.press("k");
+  const second = tab.page.locator('tr[data-row="1"]');
+  const key = await second.locator(".col-key a").textContent();
+  await until(() => second.locator(".col-key a").evaluate((a) => a === document.activeElement), "the second row has the focus");
   await tab.page.keyboard.press("x");
   await tab.sees("1 selected");
+  assert.equal(await second.getAttribute("aria-selected"), "true");
   await tab.page.keyboard.press("?");
   await tab.page.getByRole("dialog").getByText("Next and previous row").waitFor();
   await tab.page.keyboard.press("Escape");
+  await second.locator(".col-key a").focus();
+  await tab.page.keyboard.press("Enter");
+  await tab.page.getByRole("heading", { name: key }).waitFor();
   await tab.close();
 });

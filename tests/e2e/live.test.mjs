@@ -98,6 +98,16 @@ test("what is live is the namespace's that is looked at, and nothing is while th
   assert.equal((await next).headers()["lapse-namespace"], "bare");
   await scheduled(0);
   await tab.sees("Live");
+  // What the address names is what is asked for, also on the way back and forth.
+  next = streams();
+  await tab.page.goBack();
+  assert.equal((await next).headers()["lapse-namespace"], undefined);
+  await scheduled();
+  assert.equal(await tab.page.getByLabel("Namespace").inputValue(), "default");
+  next = streams();
+  await tab.page.goForward();
+  assert.equal((await next).headers()["lapse-namespace"], "bare");
+  await scheduled(0);
   next = streams();
   await tab.page.getByLabel("Namespace").selectOption("default");
   assert.equal((await next).headers()["lapse-namespace"] ?? "default", "default");
@@ -118,6 +128,42 @@ test("what is live is the namespace's that is looked at, and nothing is while th
   await hide(false);
   await Promise.all([next, read]);
   await tab.page.getByText("Live", { exact: true }).waitFor();
+  await tab.close();
+});
+
+test("what another node did, of which no event tells, shows all the same", async () => {
+  const { id } = await register("moved-elsewhere");
+  const first = (page) => page.route("**/v1/events/stream", (route) => route.fulfill({ status: 404, body: "{}" }));
+  const tab = await Tab.open(browser, server, { at: `/timers/${id}`, first });
+  await tab.page.locator("header .badge", { hasText: "Scheduled" }).waitFor();
+  await server.call("POST", `/v1/timers/${id}/resolve`);
+  await tab.page.locator("header .badge", { hasText: "Resolved" }).waitFor();
+  await tab.close();
+});
+
+test("a token that is put into the address of an open tab is taken, and taken out", async () => {
+  const tab = await Tab.open(browser, server, { token: "" });
+  await tab.page.getByLabel("API key").waitFor();
+  await tab.page.evaluate((token) => {
+    location.hash = `token=${token}`;
+  }, server.token);
+  await tab.page.getByRole("heading", { name: "Overview" }).waitFor();
+  assert.equal(await tab.page.evaluate(() => location.hash), "");
+  await tab.close();
+});
+
+test("expiries beyond the rows that are held are no news", async () => {
+  await shop.type(server, "far");
+  const far = Array.from({ length: 120 }, (_, n) => ({ type: "far", key: `far-${n}`, payload: order(`far-${n}`), due_at: `2035-01-01T00:0${n % 10}:00Z` }));
+  await server.call("POST", "/v1/timers/batch", { timers: far });
+  const tab = await Tab.open(browser, server, { at: "/timers?type=far" });
+  await tab.page.locator("tr[data-row]").first().waitFor();
+  await tab.sees("Live");
+  const { id } = await register("near", { type: "far", delay: "200ms" });
+  await server.until(`/v1/timers/${id}`, (timer) => timer.state === "closed");
+  await server.call("POST", "/v1/timers", { type: "far", key: "farthest", payload: order("farthest"), due_at: "2036-01-01T00:00:00Z" });
+  // The one that comes first in the list is news; the one that expired is not.
+  await tab.button("1 new").waitFor();
   await tab.close();
 });
 

@@ -187,6 +187,7 @@ test("the year 9999 and 25 days ahead, at UTC+14, with a browser clock an hour w
   await tab.go(`/timers/${ids.days}`);
   await tab.sees("UTC+14");
   await tab.page.getByText(/^in 2[45] d/).first().waitFor();
+  await tab.page.locator(".banner-quiet", { hasText: /1 h 0 m ahead/ }).waitFor();
   await tab.go(`/timers/${ids.A17}`);
   await tab.sees("Timeline");
   assert.equal(await tab.page.getByText(/^in \d/).count(), 0, "the past reads as the future");
@@ -255,7 +256,10 @@ test("three kinds of empty", async () => {
   await tab.sees("No timer matches these filters.");
   await tab.button("Clear filters").first().click();
   await tab.page.locator("tr[data-row]").first().waitFor();
-  await tab.go("/timers/0198c0de-0000-7000-8000-00000000dead");
+  await server.call("POST", "/v1/namespaces", { name: "empty" }, { any: true });
+  await tab.go("/timers?ns=empty");
+  await tab.page.locator("pre", { hasText: "curl -X POST" }).waitFor();
+  await tab.go("/timers/0198c0de-0000-7000-8000-00000000dead?ns=default");
   await tab.page.getByRole("alert").waitFor();
   await tab.sees("not_found");
   await tab.go("/no-such-page");

@@ -5,7 +5,7 @@ import { RouterProvider } from "@tanstack/react-router";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 
-import { namespace, openSession, token } from "./api/session";
+import { followAddress, namespace, openSession, token } from "./api/session";
 import { startLive } from "./api/live";
 import { makeClient } from "./api/queries";
 import { router } from "./router";
@@ -13,6 +13,9 @@ import { fetchRest, NotFetched } from "./shell/pages";
 import { applyPrefs } from "./ui/prefs";
 
 openSession();
+// In a tab that is open already, a token that is put into the address loads no page.
+addEventListener("hashchange", openSession);
+router.history.subscribe(({ location }) => followAddress(location.search));
 applyPrefs();
 const client = makeClient();
 // What one key or namespace has read is nothing for another.

@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
 
 import { cli, curl } from "../src/actions/command";
+import { namespace } from "../src/api/session";
 import { grantKey, grantSentence } from "../src/ui/Grants";
 import { extraErrors } from "../src/ui/schemaValidator";
 
@@ -11,6 +12,13 @@ it("quotes whatever somebody wrote for the shell", () => {
   expect(text).toContain(`"Authorization: Bearer $LAPSE_TOKEN"`);
   expect(text).toContain(String.raw`-d '{"reason":"it'\''s $(rm -rf /)"}'`);
   expect(cli("timer", "cancel", "id", "--reason", "a b")).toBe("lapse timer cancel id --reason 'a b'");
+});
+
+it("shows no command for a namespace that the command cannot name", () => {
+  namespace.set("other");
+  expect(cli("pause", "--type", "t")).toBeUndefined();
+  expect(curl({ method: "PUT", path: "/v1/types/t/pause" }, "http://h")).toContain("Lapse-Namespace: other");
+  namespace.set(undefined);
 });
 
 it("writes rights as sentences", () => {

@@ -6,7 +6,8 @@ import type { Compensation, HistoryPoint, Stats, TimerSummary } from "../src/api
 import type { TimerPages } from "../src/api/queries";
 import { backoffMs, CAP_MS, FLOOR_MS } from "../src/api/backoff";
 import { groupDead, hostOf, onlyHosts } from "../src/pages/compensations/groups";
-import { dueRange, filterOf, freeze, matches, queryOf } from "../src/pages/timers/filter";
+import { patched } from "../src/pages/compensations/useLive";
+import { dueRange, filterOf, freeze, isBefore, matches, queryOf } from "../src/pages/timers/filter";
 import { parseSearch, stringifySearch } from "../src/ui/address";
 import { visible } from "../src/ui/text";
 
@@ -24,6 +25,21 @@ it("changes held rows where they stand, adds none, and never goes back a version
   const after = patchRow(before, new Map(told.map((r) => [r.id, r])));
   expect(after.pages.flatMap((p) => p.items).map((r) => `${r.id} ${r.state}`)).toEqual(["a scheduled", "b scheduled", "c closed"]);
   expect(patchRow(before, new Map([["z", row("z")]]))).toBe(before);
+});
+
+it("takes in what becomes of compensations where they stand", () => {
+  const one = (id: string, state: Compensation["state"]) => ({ id, state, attempt: 1 }) as Compensation;
+  const before = { pages: [{ items: [one("a", "dead"), one("b", "dead")] }], pageParams: [undefined] };
+  const after = patched(before, new Map([["b", { id: "b", state: "pending", attempt: 2 }]]));
+  expect(after.pages[0]?.items.map((c) => `${c.id} ${c.state} ${c.attempt}`)).toEqual(["a dead 1", "b pending 2"]);
+  expect(patched(before, new Map([["z", { id: "z", state: "done" }]]))).toBe(before);
+});
+
+it("knows which rows stand before another", () => {
+  const [soon, late] = [row("a"), row("b", { due_at: "2026-11-30T14:00:00.000Z" })];
+  expect([isBefore({}, late, soon), isBefore({}, soon, late)]).toEqual([true, false]);
+  expect([isBefore({ order: "due_asc" }, soon, late), isBefore({ order: "due_asc" }, late, soon)]).toEqual([true, false]);
+  expect([isBefore({ key: "x*" }, soon, late), isBefore({ key: "x*" }, late, soon)]).toEqual([true, false]);
 });
 
 it("holds a bounded number of points, in order, each second once", () => {

@@ -14,6 +14,7 @@ use utoipa::ToSchema;
 
 use crate::{
     breaker,
+    catalog::{Runs, TypeEntry},
     domain::{
         id::TimerId,
         plugin::{Export, Grant, Right},
@@ -137,7 +138,7 @@ pub async fn explain_timer(
         pause: pauses.of(timer.namespace_id, timer.type_id, now).cloned(),
         lane: api.engine.lane(timer.type_id),
         rate: entry.and_then(|e| e.active.revision.rate),
-        breakers: entry.map(|e| api.breakers_of(&e.active.revision.grants, &caller)).unwrap_or_default(),
+        breakers: entry.map(|e| api.breakers_of(grants_of(e, &timer), &caller)).unwrap_or_default(),
         broker: api.engine.broker(),
         plugin: plugin(&snapshot, &timer),
         timer: &timer,
@@ -154,6 +155,16 @@ pub async fn explain_timer(
         sentence: decisive.sentence.clone(),
         checks,
     }))
+}
+
+/// The rights of the revision that the timer runs, which need not be the active one.
+fn grants_of<'a>(entry: &'a TypeEntry, timer: &Timer) -> &'a [Grant] {
+    let active = &entry.active.revision;
+    let runs = match entry.runs(timer.revision, timer.pinned, &timer.payload) {
+        Runs::Active => active,
+        Runs::Pinned | Runs::Behind => entry.revisions.get(&timer.revision).unwrap_or(active),
+    };
+    &runs.grants
 }
 
 fn plugin(snapshot: &crate::catalog::Snapshot, timer: &Timer) -> Plugin {

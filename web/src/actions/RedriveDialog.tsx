@@ -105,11 +105,11 @@ async function redrive(row: Compensation, body: Said): Promise<Result> {
 const AT_ONCE = 500;
 const REDRIVE_MANY = "/v1/compensations/redrive";
 
-/** The server counts and does not name: those that were left are found in the list. */
 async function redriveMany(rows: Compensation[], said: Said): Promise<Result[]> {
   try {
     const { data } = await call<RedriveResult>(REDRIVE_MANY, { method: "POST", body: { ids: rows.map((r) => r.id), ...said } });
-    return rows.map((row, n) => (n < data.count ? { row, how: "ok" } : { row, how: "changed", why: actions.redrive.notDead }));
+    const skipped = new Set(data.skipped_ids ?? []);
+    return rows.map((row) => (skipped.has(row.id) ? { row, how: "changed", why: actions.redrive.notDead } : { row, how: "ok" }));
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     return rows.map((row) => ({ row, how: "failed", why }));

@@ -5,7 +5,7 @@ import { useState } from "react";
 import { call } from "../api/http";
 import type { Timer, TimerSummary } from "../api/model";
 import { isCode, isStatus, Problem } from "../api/problem";
-import { summary, timerPath, useType } from "../api/queries";
+import { summary, timerPath, useRevisions, useType } from "../api/queries";
 import { useValue } from "../api/store";
 import { serverNow } from "../time/clock";
 import { absolute } from "../time/format";
@@ -113,7 +113,7 @@ export function TimerDialog({ action, timer, onClose }: Props) {
           </dl>
         </>
       ) : null}
-      {action === "fire" || action === "retry" ? <Effects type={seen.type} /> : null}
+      {action === "fire" || action === "retry" ? <Effects timer={seen} /> : null}
       <p className="small">{actions.ifMatch(String(seen.version))}</p>
     </Frame>
   );
@@ -132,17 +132,21 @@ function Both({ iso }: { iso: string }) {
   );
 }
 
-function Effects({ type }: { type: string }) {
-  const read = useType(type);
+/** Of the revision that the timer runs, which need not be the active one. */
+function Effects({ timer }: { timer: TimerSummary }) {
+  const read = useType(timer.type);
+  const revisions = useRevisions(timer.type);
+  const runs = timer.runs?.revision ?? timer.revision;
+  const grants = revisions.data?.items.find((r) => r.number === runs)?.grants ?? read.data?.grants;
   return (
     <div className="field">
       <p className="label">{actions.fire.effects}</p>
-      {read.data ? <GrantList grants={read.data.grants ?? []} none={actions.fire.noEffects} /> : <p className="quiet">{actions.fire.unknownEffects}</p>}
+      {read.data && grants ? <GrantList grants={grants} revoked={read.data.revoked} none={actions.fire.noEffects} /> : <p className="quiet">{actions.fire.unknownEffects}</p>}
     </div>
   );
 }
 
-function commandOf(action: TimerAction, timer: TimerSummary, reason: string, due: { due_at?: string; delay?: string } | undefined): string {
+function commandOf(action: TimerAction, timer: TimerSummary, reason: string, due: { due_at?: string; delay?: string } | undefined): string | undefined {
   const words = ["timer", action, timer.id];
   if (due?.due_at) words.push("--due-at", due.due_at);
   if (due?.delay) words.push("--delay", due.delay);

@@ -18,6 +18,8 @@ export function curl({ method, path, body, ifMatch }: CallText, origin = locatio
   return parts.join(" \\\n  ");
 }
 
-export function cli(...words: (string | undefined)[]): string {
+/** Nothing where another namespace than the key's own is looked at: the command knows only that one. */
+export function cli(...words: (string | undefined)[]): string | undefined {
+  if (namespace.get()) return undefined;
   return ["lapse", ...words.filter((w): w is string => w !== undefined).map(quote)].join(" ");
 }

@@ -131,14 +131,24 @@ async function run(signal: AbortSignal, fresh: boolean): Promise<void> {
   }
 }
 
+let endSleep: (() => void) | undefined;
+
 function sleep(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms);
-    signal.addEventListener("abort", () => {
+    const end = () => {
       clearTimeout(timer);
+      endSleep = undefined;
       resolve();
-    });
+    };
+    const timer = setTimeout(end, ms);
+    endSleep = end;
+    signal.addEventListener("abort", end);
   });
+}
+
+/** The server has answered: a stream that waits is opened now. */
+export function wakeLive(): void {
+  endSleep?.();
 }
 
 function stop(): void {

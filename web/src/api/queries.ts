@@ -122,8 +122,9 @@ export function useType(type: string) {
   return useQuery({ queryKey: ["type", type], queryFn: ({ signal }) => get<TimerType>(typePath(type), undefined, signal) });
 }
 
-export function useRevisions(type: string) {
+export function useRevisions(type: string, enabled = true) {
   return useQuery({
+    enabled,
     queryKey: ["type", type, "revisions"],
     queryFn: ({ signal }) => all<Revision>(`${typePath(type)}/revisions`, {}, signal, 4, 500),
   });
@@ -175,6 +176,8 @@ export function useCompensation(id: string) {
   return useQuery({
     queryKey: ["compensation", id],
     queryFn: ({ signal }) => get<Compensation>(compensationPath(id), undefined, signal),
+    // Its runs are another node's as often as not, and the stream tells of this one's.
+    refetchInterval: (query) => (query.state.data?.state === "pending" || query.state.data?.state === "running" ? 5_000 : false),
   });
 }
 

@@ -29,7 +29,12 @@ export function openSession(): void {
   } else {
     token.set(stored());
   }
-  namespace.set(new URLSearchParams(location.search).get("ns") ?? undefined);
+  followAddress(location.search);
+}
+
+/** The namespace is the one that the address names, whichever way the address has changed. */
+export function followAddress(search: string): void {
+  namespace.set(new URLSearchParams(search).get("ns") || undefined);
 }
 
 export function setToken(next: string): void {

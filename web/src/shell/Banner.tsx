@@ -6,7 +6,7 @@ import { useEffect, useRef } from "react";
 import { backoffMs, CAP_MS } from "../api/backoff";
 import { health } from "../api/health";
 import { call } from "../api/http";
-import { liveState, type LiveState } from "../api/live";
+import { liveState, wakeLive, type LiveState } from "../api/live";
 import { useValue } from "../api/store";
 import { TELLING_MS, useOffset } from "../time/clock";
 import { length } from "../time/duration";
@@ -55,7 +55,10 @@ function useProbe(away: boolean): () => void {
         toast(shell.back);
         // A stream that opens again takes its own fresh snapshot; without one it is taken here.
         if (UNTOLD.has(liveState.get())) void client.invalidateQueries();
-        else void client.invalidateQueries({ predicate: (q) => q.state.status === "error" });
+        else {
+          wakeLive();
+          void client.invalidateQueries({ predicate: (q) => q.state.status === "error" });
+        }
       }
       return;
     }

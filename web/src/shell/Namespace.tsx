@@ -28,7 +28,6 @@ export function Namespace() {
       value={current ?? own}
       onChange={(e) => {
         const next = e.target.value === own ? undefined : e.target.value;
-        namespace.set(next);
         void navigate({ to: "/", search: { ns: next } as never });
       }}
     >

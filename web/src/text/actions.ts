@@ -131,7 +131,7 @@ export const actions = {
   curl: "curl",
   cli: "lapse",
   byCli: "By command",
-  noCli: "The command has no such call yet.",
+  noCli: "The command has no such call, or not for another namespace.",
   ifMatch: (v: string) => `Only if it is still at version ${v}`,
   pending: "Sending",
   again: "It changed since you opened this",

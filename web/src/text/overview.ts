@@ -1,5 +1,6 @@
 export const overview = {
   title: "Overview",
+  ofNode: (node: string) => `Rates, lateness and breakers are those of the node that answers: ${node}`,
   problems: "Problems",
   fine: "No problems",
   unknownHealth: "Whether there are problems is not known.",

@@ -101,6 +101,7 @@ export const timer = {
     plugin: "Plugin",
     trigger: (t: string) => (({ slot: "by its slot", near: "held by the node that wrote it", backlog: "found overdue", manual: "by hand" }) as Record<string, string>)[t] ?? t,
     detail: "Detail",
+    logs: "What the plugin logged",
     reason: "Reason",
     none: "No events yet.",
     capped: (n: string) => `The first ${n} events are shown.`,

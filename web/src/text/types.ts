@@ -79,6 +79,9 @@ export const upload = {
   gained: "Rights that the active revision does not have",
   approve: "I approve these rights",
   approveNeeded: "Approve the new rights first.",
+  reading: "What the type has now is being read.",
+  kept: (revision: string, delay: string | undefined, attempts: string) =>
+    `Kept from revision ${revision}: ${delay ? `the default delay of ${delay}` : "no default delay of its own"}, and the retries (${attempts} attempts).`,
   approveRole: (role: string) => `New rights need the role ${role}.`,
   affected: "Timers affected",
   affectedText: "Every timer of the type that is not pinned to a revision is decided by the new one.",

@@ -44,7 +44,7 @@ export function Countdown({ iso, open, quiet }: Props & { open: boolean }) {
   if (!iso) return <>{common.unknown}</>;
   const at = Date.parse(iso);
   if (open && at <= now && now - at < YEAR) return <Stamp iso={iso} quiet={quiet} text={overdueBy(iso, now)} />;
-  return <Stamp iso={iso} quiet={quiet} text={open ? relative(iso, now, z) : past(iso, now, z)} />;
+  return <Stamp iso={iso} quiet={quiet} text={open || at > now ? relative(iso, now, z) : past(iso, now, z)} />;
 }
 
 /** An absolute time with its zone. */

@@ -14,11 +14,13 @@ import { Badge } from "../../ui/State";
 import { Fact, Facts, Foreign, Mono, shorten } from "../../ui/text";
 import { Ago, At, Countdown } from "../../ui/Time";
 import { hostOf } from "./groups";
+import { useLiveOne } from "./useLive";
 import { useOnlyHosts } from "./useOnlyHosts";
 
 export function CompensationPage() {
   const { id } = useParams({ strict: false }) as { id: string };
   const read = useCompensation(id);
+  useLiveOne(id);
   usePageTitle(read.data?.kind ?? words.title);
   return <Loaded query={read} lines={6}>{(row) => <One row={row} />}</Loaded>;
 }
@@ -77,7 +79,7 @@ function One({ row }: { row: Compensation }) {
             <Fact name={words.attempts}>{String(row.attempt)}</Fact>
             {row.run_at ? (
               <Fact name={words.nextRun}>
-                <Countdown iso={row.run_at} open={false} />
+                <Countdown iso={row.run_at} open={false} /> · <At iso={row.run_at} quiet />
               </Fact>
             ) : null}
             <Fact name={words.created}>

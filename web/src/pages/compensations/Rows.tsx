@@ -16,6 +16,7 @@ import { Badge } from "../../ui/State";
 import { Foreign, shorten, visible } from "../../ui/text";
 import { Ago } from "../../ui/Time";
 import { diedAt, hostOf, type OnlyHosts } from "./groups";
+import { useLiveRows } from "./useLive";
 import { useOnlyHosts } from "./useOnlyHosts";
 
 type Props = { search: Search; set: (patch: Search, how?: { push?: boolean }) => void };
@@ -33,6 +34,7 @@ export function Rows({ search, set }: Props) {
   const state = search["state"] === "all" ? undefined : (search["state"] ?? "dead");
   const query = useMemo(() => ({ state, type: search["type"], kind: search["kind"] }), [state, search["type"], search["kind"]]);
   const read = useCompensations(query, search["cursor"]);
+  useLiveRows(["compensations", query, search["cursor"]]);
   const only = useOnlyHosts();
   const { hasNextPage, isFetchingNextPage, fetchNextPage } = read;
   const rows = useMemo(() => {

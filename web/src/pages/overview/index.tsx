@@ -26,6 +26,7 @@ export function OverviewPage() {
     <>
       <header className="page-head">
         <h1>{overview.title}</h1>
+        {stats && stats.broker.state !== "none" ? <p className="small">{overview.ofNode(stats.node_id)}</p> : null}
       </header>
       {read.error ? <ErrorPanel error={read.error} onRetry={() => void read.refetch()} right="reader" /> : null}
       {!stats && read.isPending ? <Skeleton lines={2} /> : <Problems stats={stats} />}

@@ -98,6 +98,7 @@ function Register({ types }: { types: { name: string; default_delay?: string; pa
     }
   };
 
+  const command = commandOf(body);
   return (
     <div className="columns">
       <form
@@ -183,7 +184,7 @@ function Register({ types }: { types: { name: string; default_delay?: string; pa
       </form>
       <Panel title={words.call} className="sticky">
         <Code label={actions.curl} text={curl({ method: "POST", path: "/v1/timers", body })} />
-        <Code label={actions.cli} text={commandOf(body)} />
+        {command ? <Code label={actions.cli} text={command} /> : <p className="small">{actions.noCli}</p>}
       </Panel>
     </div>
   );
@@ -228,7 +229,7 @@ export function readLabels(text: string): Record<string, string> {
   return labels;
 }
 
-function commandOf(body: { type: string; key: string; payload: unknown; delay?: string; due_at?: string; labels?: Record<string, string> }): string {
+function commandOf(body: { type: string; key: string; payload: unknown; delay?: string; due_at?: string; labels?: Record<string, string> }): string | undefined {
   const words = ["timer", "register", "--type", body.type, "--key", body.key, "--payload", stringify(body.payload)];
   if (body.delay) words.push("--delay", body.delay);
   if (body.due_at) words.push("--due-at", body.due_at);

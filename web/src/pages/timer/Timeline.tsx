@@ -43,22 +43,23 @@ function lateness(event: TimerEvent, dueAt: string): string | undefined {
   return words.timeline.lateBy(ms < 10_000 ? millis(ms) : length(ms));
 }
 
-type Said = { reason?: string; failure?: { class?: string; code?: string; message?: string }; rest?: Json };
+type Said = { reason?: string; failure?: { class?: string; code?: string; message?: string }; logs: { level: string; message: string }[]; rest?: Json };
 
 /** The parts of an event's detail that have words of their own, and the rest. */
 function said(detail: Json | undefined): Said {
-  if (!detail || typeof detail !== "object" || Array.isArray(detail)) return detail === undefined || detail === null ? {} : { rest: detail };
-  const { reason, note, failure, ...rest } = detail as { [name: string]: Json };
+  if (!detail || typeof detail !== "object" || Array.isArray(detail)) return detail === undefined || detail === null ? { logs: [] } : { logs: [], rest: detail };
+  const { reason, note, failure, logs, ...rest } = detail as { [name: string]: Json };
   const why = typeof reason === "string" && reason ? reason : typeof note === "string" && note ? note : undefined;
   return {
     reason: why,
     failure: failure && typeof failure === "object" ? (failure as Said["failure"]) : undefined,
+    logs: Array.isArray(logs) ? (logs as unknown as Said["logs"]) : [],
     rest: Object.keys(rest).length > 0 ? rest : undefined,
   };
 }
 
 function Row({ event, timer }: { event: TimerEvent; timer: Timer }) {
-  const { reason, failure, rest } = said(event.detail);
+  const { reason, failure, logs, rest } = said(event.detail);
   const late = lateness(event, timer.due_at);
   return (
     <li className={`event event-${event.kind}`}>
@@ -91,6 +92,15 @@ function Row({ event, timer }: { event: TimerEvent; timer: Timer }) {
         <p className="event-failure">
           {failure.class ? <code>{failure.class}</code> : null} {failure.code ? <code>{failure.code}</code> : null} <Foreign>{failure.message ?? ""}</Foreign>
         </p>
+      ) : null}
+      {logs.length > 0 ? (
+        <ol className="logs" aria-label={words.timeline.logs}>
+          {logs.map((line, n) => (
+            <li key={n}>
+              <code>{line.level}</code> <Foreign>{line.message}</Foreign>
+            </li>
+          ))}
+        </ol>
       ) : null}
       {rest !== undefined ? (
         <details>

@@ -1,6 +1,8 @@
 /** Why it has not fired, or how it ended: one sentence, then each check in order, with its evidence and what to do. */
+import { useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { CircleCheck, CircleHelp, Clock, OctagonX } from "lucide-react";
+import { useEffect } from "react";
 
 import type { Check, Timer } from "../../api/model";
 import type { Json } from "../../api/lossless";
@@ -19,6 +21,12 @@ import { At } from "../../ui/Time";
 export function Why({ timer }: { timer: Timer }) {
   const final = isFinal(timer.state);
   const read = useExplanation(timer.id, !final);
+  const client = useQueryClient();
+  // Another node may have moved it, of which the stream of this one does not tell.
+  const isBehind = (read.data?.version ?? 0) > timer.version;
+  useEffect(() => {
+    if (isBehind) void client.invalidateQueries({ queryKey: ["timer", timer.id] });
+  }, [isBehind, client, timer.id]);
   if (final) return <Settled timer={timer} />;
   if (isStatus(read.error, 404, 405) && !read.data) return <Known timer={timer} />;
   return (
@@ -80,7 +88,7 @@ function One({ check, type, said }: { check: Check; type: string; said: boolean 
         {check.fix ? (
           <p className="fix">
             <span className="small">{words.why.fix}:</span> <Foreign>{check.fix.sentence}</Foreign>
-            {check.fix.action === "resume" ? (
+            {check.fix.action === "resume" && check.evidence?.["scope"] === "type" ? (
               <>
                 {" "}
                 <Link to="/types/$type" params={{ type }}>

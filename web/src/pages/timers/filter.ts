@@ -98,6 +98,13 @@ export function orderOf(filter: Filter): Order {
   return pending ? "due_asc" : "due_desc";
 }
 
+/** Whether a row stands before another in the list's order. */
+export function isBefore(filter: Filter, row: TimerSummary, other: TimerSummary): boolean {
+  if (prefixOf(filter) !== undefined) return row.key < other.key;
+  const apart = Date.parse(row.due_at) - Date.parse(other.due_at);
+  return orderOf(filter) === "due_asc" ? apart < 0 : apart > 0;
+}
+
 /** What the server cannot tell apart is told apart here, among the rows that it sent. */
 export function shows(filter: Filter, row: TimerSummary): boolean {
   return filter.state !== "retrying" || row.attempt > 1;

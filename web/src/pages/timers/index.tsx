@@ -243,7 +243,7 @@ function Nothing({ search, state, atMs, more, busy, onMore, onClear }: NothingPr
       </NoMatch>
     );
   }
-  const onlyOverdue = (state === "overdue" || state === "retrying") && !search["key"] && !search["label"] && !search["due"];
+  const onlyOverdue = (state === "overdue" || state === "retrying") && !search["type"] && !search["key"] && !search["label"] && !search["due"] && !search["cursor"];
   if (onlyOverdue && state === "overdue") return <NothingWrong text={timers.nothingWrong} atMs={atMs} />;
   if (isFiltered(search) || search["cursor"]) return <NoMatch text={timers.noMatch} onClear={onClear} />;
   return (

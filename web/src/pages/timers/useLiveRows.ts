@@ -10,7 +10,7 @@ import { onLive } from "../../api/live";
 import type { TimerSummary } from "../../api/model";
 import type { TimerPages } from "../../api/queries";
 import { serverNow } from "../../time/clock";
-import { matches, type Filter } from "./filter";
+import { isBefore, matches, type Filter } from "./filter";
 
 /** New rows counted at most; beyond, "1,000+". */
 export const MAX_NEW = 1000;
@@ -48,7 +48,9 @@ export function useLiveRows({ queryKey, filter, selecting }: Params): { fresh: n
           const next = patchRow(pages, new Map(changed.map((row) => [row.id, row])));
           if (next !== pages) client.setQueryData(key, next);
         }
-        const news = unseen(changed, held, wanted);
+        // What comes after the last row that is held is on a later page, and no news.
+        const last = pages.pages.at(-1)?.next_cursor ? pages.pages.findLast((p) => p.items.length > 0)?.items.at(-1) : undefined;
+        const news = unseen(changed, held, wanted, last);
         if (news.length === 0 && dropped === 0) return;
         count(more(counted.current, news, dropped));
       }),
@@ -66,7 +68,8 @@ function more(before: Fresh, news: readonly string[], dropped: number): Fresh {
   return ids === before.ids && more === before.more ? before : { ids, more };
 }
 
-function unseen(changed: readonly TimerSummary[], held: ReadonlySet<string>, filter: Filter): string[] {
+function unseen(changed: readonly TimerSummary[], held: ReadonlySet<string>, filter: Filter, last: TimerSummary | undefined): string[] {
   const now = serverNow();
-  return changed.filter((row) => !held.has(row.id) && matches(filter, row, now)).map((row) => row.id);
+  const fits = (row: TimerSummary) => matches(filter, row, now) && (!last || isBefore(filter, row, last));
+  return changed.filter((row) => !held.has(row.id) && fits(row)).map((row) => row.id);
 }

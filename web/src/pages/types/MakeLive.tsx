@@ -9,7 +9,7 @@ import type { Json } from "../../api/lossless";
 import type { Plugin, TimerType } from "../../api/model";
 import { Problem, type Fault } from "../../api/problem";
 import { needed } from "../../api/rights";
-import { typePath, useTypes } from "../../api/queries";
+import { typePath, useRevisions, useTypes } from "../../api/queries";
 import { actions, upload as words, types } from "../../text";
 import { Code } from "../../ui/Copy";
 import { GrantList, grantKey, parseGrant } from "../../ui/Grants";
@@ -27,11 +27,15 @@ export function MakeLive({ plugin }: { plugin: Plugin }) {
   const known = all.data?.items.find((t) => t.name === name);
   const [config, setConfig] = useState<string>();
   const [grants, setGrants] = useState<string>();
-  const [approved, setApproved] = useState(false);
+  /** The rights that were approved: others are not. */
+  const [approved, setApproved] = useState<string>();
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>();
   const [made, setMade] = useState<TimerType>();
 
+  // What was set for the type apart from its plugin goes over to the next revision.
+  const revisions = useRevisions(name, known !== undefined);
+  const active = revisions.data?.items.find((r) => r.active);
   // What the active revision has is the start; a person's own text stays.
   const configText = config ?? stringify(known?.config ?? {}, 2);
   const grantsText = grants ?? (known?.grants ?? []).join("\n");
@@ -47,9 +51,13 @@ export function MakeLive({ plugin }: { plugin: Plugin }) {
     grants: lines,
     ...(known?.concurrency === undefined ? {} : { concurrency: known.concurrency }),
     ...(known?.rate === undefined ? {} : { rate: known.rate }),
+    ...(active?.default_delay === undefined ? {} : { default_delay: active.default_delay }),
+    ...(active === undefined ? {} : { retry: active.retry }),
   };
+  const wanted = JSON.stringify([name, gained]);
+  const isApproved = gained.length === 0 || approved === wanted;
   const faults: Fault[] = error instanceof Problem ? (error.body.errors ?? []) : [];
-  const missing = json.why ?? (bad[0] !== undefined ? `${bad[0]}: ${words.grantsHint}` : gained.length > 0 && !approved ? words.approveNeeded : undefined);
+  const missing = json.why ?? (bad[0] !== undefined ? `${bad[0]}: ${words.grantsHint}` : !isApproved ? words.approveNeeded : known && !active ? words.reading : undefined);
 
   const submit = async () => {
     setBusy(true);
@@ -99,10 +107,11 @@ export function MakeLive({ plugin }: { plugin: Plugin }) {
             <GrantList grants={gained} none="" />
             <p className="small">{words.approveRole(needed("grant"))}</p>
             <label className="approve">
-              <input type="checkbox" checked={approved} onChange={(e) => setApproved(e.target.checked)} /> {words.approve}
+              <input type="checkbox" checked={isApproved} onChange={(e) => setApproved(e.target.checked ? wanted : undefined)} /> {words.approve}
             </label>
           </div>
         ) : null}
+        {active ? <p className="small">{words.kept(String(active.number), active.default_delay, String(active.retry.attempts))}</p> : null}
         <p className="small">{words.affectedText}</p>
         {error ? <ErrorPanel error={error} right={gained.length > 0 ? "grant" : "put_type"} /> : null}
         <Guarded right={gained.length > 0 ? "grant" : "put_type"} kind="primary" submit because={missing} onPress={() => !busy && void submit()}>

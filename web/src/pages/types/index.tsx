@@ -2,6 +2,8 @@
 import { Link, useNavigate } from "@tanstack/react-router";
 import { Upload } from "lucide-react";
 
+import { useMemo } from "react";
+
 import { useFigures } from "../../api/figures";
 import type { Capped, TimerType, TypeStats } from "../../api/model";
 import { useTypes } from "../../api/queries";
@@ -47,7 +49,9 @@ function Empty() {
 function Table({ items, stats }: { items: TimerType[]; stats: TypeStats[] | undefined }) {
   const by = new Map(stats?.map((s) => [s.type, s]));
   const bad = (t: TimerType) => (by.get(t.name)?.failed_1h?.count ?? 0) + (by.get(t.name)?.dead?.count ?? 0);
-  const rows = [...items].sort((a, b) => bad(b) - bad(a) || a.name.localeCompare(b.name));
+  const isTold = stats !== undefined;
+  // As it was when the types were read: a row that moves while somebody reaches for it is another row.
+  const rows = useMemo(() => [...items].sort((a, b) => bad(b) - bad(a) || a.name.localeCompare(b.name)), [items, isTold]);
   return (
     <div className="scroll-x">
       <table className="plain plain-wide cards">
