@@ -219,6 +219,13 @@ async fn a_retry_says_when_and_why_and_a_breaker_that_it_waits_for_decides() {
         (&check["evidence"]["host"], &check["evidence"]["breaker"]),
         (&json!("shop.example:443"), &json!("open"))
     );
+    // The revision that runs counts, not the active one: that calls nobody while it decides.
+    let pinned = app.register_with(json!({ "type": "order-timeout", "key": "P", "payload": crate::support::app::order("P"), "delay": "0s", "revision": 2 })).await;
+    let put = app.put("/v1/types/order-timeout").json(&json!({ "digest": digest, "grants": [] })).send().await;
+    assert_eq!(put.json["revision"], 3, "{put:?}");
+    let pinned = row(&app, &pinned).await;
+    assert_eq!(explain(&app, &pinned).await["code"], "breaker_open");
+    assert_eq!(explain(&app, &timer).await["code"], "waiting_to_retry");
     let stats = app.get("/v1/stats").send().await.json;
     let hosts: Vec<_> = stats["breakers"].as_array().unwrap().iter().map(|b| b["host"].clone()).collect();
     assert_eq!(hosts, ["elsewhere.example:443", "shop.example:443"]);
