@@ -119,7 +119,7 @@ function Report({ plugin, created }: { plugin: Plugin; created: boolean }) {
         <Fact name={types.digest}>
           <Mono>{plugin.digest}</Mono>
         </Fact>
-        <Fact name={words.imports}>{plugin.imports && plugin.imports.length > 0 ? plugin.imports.map((i) => <Mono key={i}>{i}</Mono>) : words.pureImports}</Fact>
+        <Fact name={words.imports}>{plugin.imports && plugin.imports.length > 0 ? plugin.imports.map((i) => <div key={i}><Mono>{i}</Mono></div>) : words.pureImports}</Fact>
         <Fact name={words.wants}>
           <ul className="grants">
             {Object.entries(manifest.exports ?? {}).flatMap(([name, wanted]) => [
