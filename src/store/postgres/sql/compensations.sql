@@ -60,20 +60,22 @@ WITH RECURSIVE lanes AS (
 SELECT type_id, kind, run_at FROM lanes LIMIT $1
 
 -- name: page
+-- Which ones is told by the index alone, of which each span reads a page's length; only those are read themselves.
 SELECT {columns}
 FROM (
-    SELECT p.*
+    SELECT h.id
     FROM unnest($1::bigint[]) AS u (type_id)
     CROSS JOIN unnest($2::smallint[]) AS s (state)
     CROSS JOIN LATERAL (
-        SELECT * FROM compensations AS q
+        SELECT q.created_at, q.id FROM compensations AS q
         WHERE q.state = s.state AND q.type_id = u.type_id AND (q.created_at, q.id) < ($3, $4)
         ORDER BY q.created_at DESC, q.id DESC
         LIMIT $5
-    ) AS p
-    ORDER BY p.created_at DESC, p.id DESC
+    ) AS h
+    ORDER BY h.created_at DESC, h.id DESC
     LIMIT $5
-) AS c
+) AS head
+JOIN compensations AS c ON c.id = head.id
 JOIN timers AS t ON t.id = c.timer_id
 ORDER BY c.created_at DESC, c.id DESC
 

@@ -147,17 +147,23 @@ WHERE EXISTS (
 )
 
 -- name: page
+-- Which ones is told by the index alone, of which each span reads a page's length; only those are read themselves.
 SELECT {columns}
-FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[]) AS u (type_id, state, from_, until)
-CROSS JOIN LATERAL (
-    SELECT * FROM timers AS p
-    WHERE p.type_id = u.type_id AND p.state = u.state AND p.due_at >= u.from_ AND p.due_at < u.until
-        AND (p.due_at, p.id) < ($5, $6)
-    ORDER BY p.due_at DESC, p.id DESC
+FROM (
+    SELECT h.id
+    FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[]) AS u (type_id, state, from_, until)
+    CROSS JOIN LATERAL (
+        SELECT p.due_at, p.id FROM timers AS p
+        WHERE p.type_id = u.type_id AND p.state = u.state AND p.due_at >= u.from_ AND p.due_at < u.until
+            AND (p.due_at, p.id) < ($5, $6)
+        ORDER BY p.due_at DESC, p.id DESC
+        LIMIT $7
+    ) AS h
+    ORDER BY h.due_at DESC, h.id DESC
     LIMIT $7
-) AS t
+) AS head
+JOIN timers AS t ON t.id = head.id
 ORDER BY t.due_at DESC, t.id DESC
-LIMIT $7
 
 -- name: page_keys
 SELECT t.due_at, t.id, coalesce(t.labels ->> $8 = $9, false)
@@ -180,17 +186,23 @@ SELECT {columns} FROM timers AS t WHERE t.id = ANY ($1::uuid[]) ORDER BY t.due_a
 SELECT pg_notify('lapse_near', n), set_config('synchronous_commit', 'off', true) FROM unnest($1::text[]) AS n
 
 -- name: page_ascending
+-- Which ones is told by the index alone, of which each span reads a page's length; only those are read themselves.
 SELECT {columns}
-FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[]) AS u (type_id, state, from_, until)
-CROSS JOIN LATERAL (
-    SELECT * FROM timers AS p
-    WHERE p.type_id = u.type_id AND p.state = u.state AND p.due_at >= u.from_ AND p.due_at < u.until
-        AND (p.due_at, p.id) > ($5, $6)
-    ORDER BY p.due_at, p.id
+FROM (
+    SELECT h.id
+    FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[]) AS u (type_id, state, from_, until)
+    CROSS JOIN LATERAL (
+        SELECT p.due_at, p.id FROM timers AS p
+        WHERE p.type_id = u.type_id AND p.state = u.state AND p.due_at >= u.from_ AND p.due_at < u.until
+            AND (p.due_at, p.id) > ($5, $6)
+        ORDER BY p.due_at, p.id
+        LIMIT $7
+    ) AS h
+    ORDER BY h.due_at, h.id
     LIMIT $7
-) AS t
+) AS head
+JOIN timers AS t ON t.id = head.id
 ORDER BY t.due_at, t.id
-LIMIT $7
 
 -- name: page_keys_ascending
 SELECT t.due_at, t.id, coalesce(t.labels ->> $8 = $9, false)
