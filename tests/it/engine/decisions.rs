@@ -202,8 +202,7 @@ async fn no_type_waits_for_anothers_plugin() {
     let slow = Arc::new(Semaphore::new(0));
     *rig.host.hold_loads.lock() = Some(Arc::clone(&slow));
     // Who made it does not wait for it to the end.
-    let made =
-        tokio::time::timeout(std::time::Duration::from_millis(200), rig.put_type("slow", Script::closing())).await;
+    let made = tokio::time::timeout(std::time::Duration::from_secs(2), rig.put_type("slow", Script::closing())).await;
     assert!(made.is_err(), "it is being loaded");
     *rig.host.hold_loads.lock() = None;
     let quick = rig.put_type("quick", Script::closing()).await;
