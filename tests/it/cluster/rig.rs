@@ -42,6 +42,13 @@ pub struct Node {
 }
 
 impl Node {
+    /// Whether the type is known here, its plugin is loaded, and so a registration is looked at. One of no payload is refused.
+    async fn has_type(&self) -> bool {
+        let body = serde_json::json!({ "type": TYPE, "key": "probe", "payload": {}, "delay": "1h" });
+        let (_, answer) = self.api.post("/v1/timers", &body).await.unwrap();
+        answer["code"] == "payload_invalid"
+    }
+
     /// The `nth` node, with a data folder of its own under `folder`.
     pub fn start(folder: &Path, nth: usize, env: &[(String, String)]) -> Self {
         let mut all = vec![
@@ -147,7 +154,7 @@ impl Cluster {
         }
         let pushed = Instant::now();
         for node in &self.nodes {
-            while node.api.get(&format!("/v1/types/{TYPE}")).await.is_err() {
+            while !node.has_type().await {
                 assert!(pushed.elapsed() < Duration::from_mins(1), "a type that was pushed does not come to a node");
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
