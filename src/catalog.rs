@@ -135,6 +135,17 @@ impl Snapshot {
         self.by_name.get(&(namespace, name.to_owned()))
     }
 
+    /// A type's row by id, ready to run or not.
+    pub fn row(&self, id: TypeId) -> Option<&TypeRow> {
+        self.by_id(id).map(|t| &t.row).or_else(|| self.catalogue.types.iter().find(|t| t.id == id))
+    }
+
+    /// A type's row by name, ready to run or not.
+    pub fn row_named(&self, namespace: NamespaceId, name: &str) -> Option<&TypeRow> {
+        let is_it = |t: &&TypeRow| t.namespace_id == namespace && t.name.as_str() == name;
+        self.by_name(namespace, name).map(|t| &t.row).or_else(|| self.catalogue.types.iter().find(is_it))
+    }
+
     /// A namespace's types, in order of name.
     pub fn types(&self, namespace: NamespaceId) -> Vec<&Arc<TypeEntry>> {
         let mut types: Vec<_> = self.by_id.values().filter(|t| t.row.namespace_id == namespace).collect();

@@ -26,7 +26,6 @@ use super::{
     extract::{OptionalJson, Path, Query, check_note, given},
     model::{CompensationState, Failure, Raw, page},
     problem::{Code, Error, Result},
-    timers::type_row,
 };
 
 /// The most that one call redrives.
@@ -180,7 +179,7 @@ impl Inner {
         Compensation {
             id: row.id.to_string(),
             timer_id: row.timer_id.to_string(),
-            r#type: type_row(&snapshot, row.type_id).map(|t| t.name.to_string()).unwrap_or_default(),
+            r#type: snapshot.row(row.type_id).map(|t| t.name.to_string()).unwrap_or_default(),
             timer_key: row.timer_key.to_string(),
             kind: row.kind.to_string(),
             payload: Raw::of(row.payload),

@@ -19,7 +19,6 @@ use super::{
     auth::Caller,
     extract::Query,
     problem::{Code, Error, Result},
-    timers::type_row,
 };
 
 /// Steps in one answer.
@@ -131,7 +130,7 @@ pub async fn get_forecast(
     }
     let counted_until = looked_at.values().filter(|(sum, _)| *sum >= rows as u64).map(|(_, last)| *last).min();
     let snapshot = api.catalog.snapshot();
-    let named = |id| type_row(&snapshot, id).map(|t| t.name.to_string());
+    let named = |id| snapshot.row(id).map(|t| t.name.to_string());
     let mut series: Vec<_> =
         by_type.into_iter().filter_map(|(id, counts)| Some(ForecastSeries { r#type: named(id)?, counts })).collect();
     series.sort_by(|a, b| a.r#type.cmp(&b.r#type));

@@ -25,7 +25,6 @@ use super::{
     model::page,
     namespaces::Namespace,
     problem::{Code, Error, Result},
-    timers::type_row,
     types::Type,
 };
 
@@ -294,7 +293,7 @@ impl Inner {
                 (PauseScope::Namespace, Some(row.map(|n| n.name.to_string()).unwrap_or_default()), None)
             }
             Scope::Type(id) => {
-                let row = type_row(&snapshot, id);
+                let row = snapshot.row(id);
                 let namespace = row.map(|t| t.namespace.to_string()).unwrap_or_default();
                 (PauseScope::Type, Some(namespace), row.map(|t| t.name.to_string()))
             }

@@ -15,7 +15,7 @@ use crate::{
     store::admin::NamespaceRow,
 };
 
-use super::{Api, Inner, auth::Caller, model::TimerState, problem::Result, timers::type_row};
+use super::{Api, Inner, auth::Caller, model::TimerState, problem::Result};
 
 /// Types that are told of by themselves; the counts are of all.
 const MAX_TYPES: usize = 500;
@@ -356,7 +356,7 @@ fn oldest(snapshot: &Snapshot, counted: &stats::Counted) -> Option<OldestOverdue
     let timer = counted.oldest_overdue.as_ref()?;
     Some(OldestOverdue {
         id: timer.id.to_string(),
-        r#type: type_row(snapshot, timer.type_id).map(|t| t.name.to_string()).unwrap_or_default(),
+        r#type: snapshot.row(timer.type_id).map(|t| t.name.to_string()).unwrap_or_default(),
         key: timer.key.to_string(),
         due_at: timer.due_at,
         state: timer.state.into(),

@@ -40,7 +40,6 @@ use super::{
     extract::Query,
     model::{CompensationState, TimerState},
     problem::{Code, Error, Result},
-    timers::type_row,
 };
 
 /// How often clients are told.
@@ -350,7 +349,7 @@ struct CompensationSummary {
 }
 
 fn changed(snapshot: &Snapshot, changes: Changes, now: Timestamp) -> Vec<(Topic, String)> {
-    let name = |id| type_row(snapshot, id).map(|t| t.name.to_string()).unwrap_or_default();
+    let name = |id| snapshot.row(id).map(|t| t.name.to_string()).unwrap_or_default();
     let timer = |t: TimerChange| TimerSummary {
         id: t.id.to_string(),
         r#type: name(t.type_id),

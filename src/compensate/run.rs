@@ -18,7 +18,7 @@ use crate::{
         plugin::Export,
         time::{DurationMs, Timestamp},
     },
-    plugin::{Cost, LogLine, Run},
+    plugin::{LogLine, Run},
     store::{Error, op::FinishCompensation},
 };
 
@@ -171,14 +171,7 @@ impl Engine {
 /// In the place of an answer that did not come within the lease.
 fn broken_off() -> Run<Option<String>> {
     let failure = Failure::new(FailureClass::Transient, TIMEOUT, "the run was broken off before its lease ended");
-    Run {
-        result: Err(failure),
-        logs: Vec::new(),
-        denied: Vec::new(),
-        counters: Vec::new(),
-        cost: Cost::default(),
-        deferred: None,
-    }
+    Run::without_answer(failure)
 }
 
 /// What a run's answer leads to. Attempts count since the last redrive.

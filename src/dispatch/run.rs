@@ -16,7 +16,7 @@ use crate::{
         time::Timestamp,
         timer::State,
     },
-    plugin::{Cost, Run},
+    plugin::Run,
     store::{
         Error,
         op::{Claim, Claimed},
@@ -51,14 +51,7 @@ pub(super) fn host_fault() -> Run<Decision> {
 
 /// In the place of an answer that did not come.
 fn no_answer(code: &str, message: &str) -> Run<Decision> {
-    Run {
-        result: Err(Failure::new(FailureClass::Transient, code, message)),
-        logs: Vec::new(),
-        denied: Vec::new(),
-        counters: Vec::new(),
-        cost: Cost::default(),
-        deferred: None,
-    }
+    Run::without_answer(Failure::new(FailureClass::Transient, code, message))
 }
 
 /// Counts a call with effects as running, until it is dropped; then the lane may start another.

@@ -224,8 +224,7 @@ fn follow_up(job: &Job, spec: &FollowUpSpec, snapshot: &Snapshot, now: Timestamp
     let name = &spec.timer_type;
     let namespace_id = job.entry.row.namespace_id;
     let Some(entry) = snapshot.by_name(namespace_id, name.as_str()) else {
-        let mut rows = snapshot.catalogue.types.iter();
-        if rows.any(|row| row.namespace_id == namespace_id && row.name == *name) {
+        if snapshot.row_named(namespace_id, name.as_str()).is_some() {
             let message = format!("the plugin of the type {name} is not loaded on this node yet");
             return Err(Failure::new(FailureClass::Transient, "follow_up_type_not_loaded", message));
         }

@@ -141,6 +141,20 @@ pub struct Run<T> {
     pub deferred: Option<Deferred>,
 }
 
+impl<T> Run<T> {
+    /// In the place of an answer that did not come: nothing is known of it but why.
+    pub fn without_answer(failure: Failure) -> Self {
+        Self {
+            result: Err(failure),
+            logs: Vec::new(),
+            denied: Vec::new(),
+            counters: Vec::new(),
+            cost: Cost::default(),
+            deferred: None,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cost {
     pub cpu_us: u64,

@@ -36,8 +36,7 @@ fn nested(inner: Value, levels: usize) -> Value {
 #[case::behind_a_property(json!({ "properties": { "p": { "$ref": "#/$defs/d0" } }, "$defs": doubling("anyOf", 40)["$defs"] }), "multiply")]
 #[case::behind_a_name_that_moves(json!({ "$id": "https://x.example/a", "$ref": "b#/$defs/d0",
     "$defs": { "b": { "$id": "b", "$defs": doubling("anyOf", 40)["$defs"] } } }), "multiply")]
-#[case::what_is_left_over(nested(json!({ "unevaluatedProperties": false, "properties": { "p": {} } }), 0)
-    .as_object().map(|_| (0..20).fold(json!({ "properties": { "p": {} } }), |inner, _| json!({ "allOf": [inner], "unevaluatedProperties": false }))).unwrap(), "multiply")]
+#[case::what_is_left_over((0..20).fold(json!({ "properties": { "p": {} } }), |inner, _| json!({ "allOf": [inner], "unevaluatedProperties": false })), "multiply")]
 #[case::a_loop(json!({ "anyOf": [{ "type": "null" }, { "$ref": "#" }] }), "leads back")]
 #[case::a_loop_of_two(json!({ "$ref": "#/$defs/a", "$defs": { "a": { "not": { "$ref": "#/$defs/b" } }, "b": { "$ref": "#/$defs/a" } } }), "leads back")]
 #[case::too_many(long(5_000), "2000 subschemas")]

@@ -24,7 +24,7 @@ use crate::{
 };
 
 use self::reasons::{Facts, Plugin};
-use super::{Api, Inner, auth::Caller, extract::Path, model::TimerState, problem::Result, timers::type_row};
+use super::{Api, Inner, auth::Caller, extract::Path, model::TimerState, problem::Result};
 
 /// A reason. `settled` also stands for a timer that has failed: the engine has nothing more to do with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
@@ -133,7 +133,7 @@ pub async fn explain_timer(
     let entry = snapshot.by_id(timer.type_id);
     let facts = Facts {
         now,
-        type_name: type_row(&snapshot, timer.type_id).map(|t| t.name.to_string()).unwrap_or_default(),
+        type_name: snapshot.row(timer.type_id).map(|t| t.name.to_string()).unwrap_or_default(),
         last_event: events.into_iter().next().map(|e| e.event),
         pause: pauses.of(timer.namespace_id, timer.type_id, now).cloned(),
         lane: api.engine.lane(timer.type_id),

@@ -292,8 +292,7 @@ pub async fn resolve_timer_by_key(
 impl Inner {
     fn remembered(&self, caller: &Caller, name: &str) -> Result<Remember> {
         let snapshot = self.catalog.snapshot();
-        let row = super::view::type_named(&snapshot, caller.namespace_id, name)
-            .ok_or_else(|| Error::not_found("timer type"))?;
+        let row = snapshot.row_named(caller.namespace_id, name).ok_or_else(|| Error::not_found("timer type"))?;
         Ok(Remember { id: TimerId::new(), namespace_id: caller.namespace_id, revision: row.active })
     }
 }

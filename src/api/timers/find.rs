@@ -23,7 +23,6 @@ use super::{
         problem::{Code, Error, Result},
     },
     Timer, TimerAnswer,
-    view::type_named,
 };
 
 page!(
@@ -227,7 +226,7 @@ impl Inner {
     /// A type that a path names.
     pub fn type_id(&self, caller: &Caller, name: &str) -> Result<TypeId> {
         let snapshot = self.catalog.snapshot();
-        type_named(&snapshot, caller.namespace_id, name).map(|t| t.id).ok_or_else(|| Error::not_found("timer type"))
+        snapshot.row_named(caller.namespace_id, name).map(|t| t.id).ok_or_else(|| Error::not_found("timer type"))
     }
 
     /// The types of a namespace, or the one of them that has this name.

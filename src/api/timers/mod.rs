@@ -8,5 +8,5 @@ mod register;
 mod view;
 
 pub use self::view::Timer;
-pub(super) use self::view::{TimerAnswer, type_named, type_row};
+pub(super) use self::view::TimerAnswer;
 pub(super) use self::{act::*, batch::*, events::*, find::*, register::*};

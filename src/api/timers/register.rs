@@ -131,7 +131,7 @@ impl Inner {
         let given = DueFields { due_at: request.due_at, delay: request.delay }.read()?;
         let snapshot = self.catalog.snapshot();
         let entry = snapshot.by_name(caller.namespace_id, &request.r#type).ok_or_else(|| {
-            if super::view::type_named(&snapshot, caller.namespace_id, &request.r#type).is_some() {
+            if snapshot.row_named(caller.namespace_id, &request.r#type).is_some() {
                 return Error::unavailable(
                     "the type's plugin is not loaded on this node yet; send it again, nothing was stored",
                 );

@@ -10,13 +10,8 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::{
-    catalog::{Runs, Snapshot, TypeEntry},
-    domain::{
-        id::{NamespaceId, TypeId},
-        plugin::TypeRow,
-        time::Timestamp,
-        timer,
-    },
+    catalog::{Runs, TypeEntry},
+    domain::{time::Timestamp, timer},
 };
 
 use super::super::{
@@ -124,7 +119,7 @@ impl Inner {
     /// A row as callers see it at this moment.
     pub fn show(&self, row: timer::Timer) -> Timer {
         let snapshot = self.catalog.snapshot();
-        let named = type_row(&snapshot, row.type_id);
+        let named = snapshot.row(row.type_id);
         let entry = snapshot.by_id(row.type_id).filter(|_| !row.state.is_final());
         let runs = entry.map(|entry| TimerRevision::of(entry, &row));
         Timer {
@@ -147,17 +142,6 @@ impl Inner {
             outcome: row.outcome.map(Raw::of),
         }
     }
-}
-
-/// A type's row by id, ready to run or not.
-pub(crate) fn type_row(snapshot: &Snapshot, id: TypeId) -> Option<&TypeRow> {
-    snapshot.by_id(id).map(|t| &t.row).or_else(|| snapshot.catalogue.types.iter().find(|t| t.id == id))
-}
-
-/// A type's row by name, ready to run or not.
-pub(crate) fn type_named<'a>(snapshot: &'a Snapshot, namespace: NamespaceId, name: &str) -> Option<&'a TypeRow> {
-    let row = |t: &&TypeRow| t.namespace_id == namespace && t.name.as_str() == name;
-    snapshot.by_name(namespace, name).map(|t| &t.row).or_else(|| snapshot.catalogue.types.iter().find(row))
 }
 
 /// A timer with its ETag, and its place where it is new.

@@ -34,7 +34,6 @@ use super::{
     cursor::{self, List},
     extract::{Json as JsonBody, PageQuery, Path, Query, given, given_object},
     problem::{Code, Error, Result},
-    timers::type_named,
 };
 
 /// What a type is to be: the content of its next revision.
@@ -202,7 +201,7 @@ pub async fn activate_revision(
 impl Inner {
     pub(super) fn type_row(&self, caller: &Caller, name: &str) -> Result<TypeRow> {
         let snapshot = self.catalog.snapshot();
-        type_named(&snapshot, caller.namespace_id, name).cloned().ok_or_else(|| Error::not_found("timer type"))
+        snapshot.row_named(caller.namespace_id, name).cloned().ok_or_else(|| Error::not_found("timer type"))
     }
 
     /// Takes a change of a type in, and makes sure that this node runs it.
@@ -225,7 +224,7 @@ impl Inner {
             return Ok(());
         }
         let snapshot = self.catalog.snapshot();
-        let active = type_named(&snapshot, caller.namespace_id, name).and_then(|row| {
+        let active = snapshot.row_named(caller.namespace_id, name).and_then(|row| {
             let revisions = &snapshot.catalogue.revisions;
             revisions.iter().find(|(id, r)| *id == row.id && r.number == row.active).map(|(_, r)| r)
         });

@@ -25,7 +25,7 @@ use crate::{
 
 pub(super) type Key = (TypeId, TimerKey);
 
-fn key_of(timer: &Timer) -> Key {
+pub(super) fn key_of(timer: &Timer) -> Key {
     (timer.type_id, timer.key.clone())
 }
 
@@ -71,10 +71,9 @@ impl<'a> Registrations<'a> {
         let answer = |(place, new): (usize, &&NewTimer)| {
             let key = (new.type_id, new.key.clone());
             // Of this batch's own, only what came before.
-            let later = self.firsts.get(&key).filter(|(first, _)| *first > place).map(|(_, timer)| timer.id);
-            let first = self.firsts.get(&key).map(|(_, timer)| timer);
-            let stands = taken.get(&key).or(first).filter(|timer| later != Some(timer.id));
-            match stands {
+            let own = self.firsts.get(&key);
+            let comes_later = |timer: &&Timer| own.is_some_and(|(first, own)| *first > place && own.id == timer.id);
+            match taken.get(&key).or(own.map(|(_, timer)| timer)).filter(|timer| !comes_later(timer)) {
                 // What was taken may be there by this same registration, whose first answer was lost.
                 Some(timer) if timer.id == new.id => Inserted::Created(timer.clone()),
                 Some(timer) => against(timer.clone(), &new.fingerprint),

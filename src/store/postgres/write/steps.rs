@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::{
     Batch,
-    insert::{Key, Registrations},
+    insert::{Key, Registrations, key_of},
     work::{Changes, Work},
 };
 use crate::{
@@ -58,14 +58,14 @@ impl Batch<'_> {
         let registrations = Registrations::new(new, self.chain, now);
         let mut taken = self.by_keys(&registrations.keys()).await?;
         // What the same batch leaves behind for a key is there before its follow-ups.
-        taken.extend(sketch.work.added().map(|timer| ((timer.type_id, timer.key.clone()), timer.clone())));
+        taken.extend(sketch.work.added().map(|timer| (key_of(timer), timer.clone())));
         let mut made = registrations.answers(&taken).into_iter();
         let made_by = |(place, settlement): (usize, &Settlement)| {
             (place, made.by_ref().take(settlement.follow_ups.len()).collect())
         };
         let follow_ups: FollowUps = sketch.follow_ups(ops).map(made_by).collect();
         let pass = run(Work::new(self.chain, now, timers), ops, &follow_ups);
-        let new = registrations.timers().filter(|t| !taken.contains_key(&(t.type_id, t.key.clone()))).collect();
+        let new = registrations.timers().filter(|t| !taken.contains_key(&key_of(t))).collect();
         self.write(Changes { work: &pass.work, new, runs: Vec::new() }).await?;
         Ok(pass.answers)
     }

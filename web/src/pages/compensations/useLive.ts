@@ -2,6 +2,7 @@
 import { useQueryClient, type InfiniteData } from "@tanstack/react-query";
 import { useEffect, useRef } from "react";
 
+import { patchPages } from "../../actions/cache";
 import { onLive, type CompensationChanges } from "../../api/live";
 import type { Compensation, Page } from "../../api/model";
 
@@ -35,10 +36,5 @@ export function useLiveRows(queryKey: readonly unknown[]): void {
 
 /** The same one if nothing of it has changed. */
 export function patched(pages: Pages, changed: ReadonlyMap<string, CompensationChanges["changed"][number]>): Pages {
-  if (!pages.pages.some((page) => page.items.some((row) => changed.has(row.id)))) return pages;
-  const patch = (row: Compensation): Compensation => {
-    const one = changed.get(row.id);
-    return one ? { ...row, state: one.state as Compensation["state"], attempt: one.attempt ?? row.attempt } : row;
-  };
-  return { ...pages, pages: pages.pages.map((page) => ({ ...page, items: page.items.map(patch) })) };
+  return patchPages(pages, changed, (row, one) => ({ ...row, state: one.state as Compensation["state"], attempt: one.attempt ?? row.attempt }));
 }
